@@ -1,0 +1,66 @@
+# The only door. `make help` lists every target; reproduce/python.sh finds or makes the environment.
+
+PROFILE ?= quick
+JOBS ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
+SLURM ?=
+
+run := @sh reproduce/python.sh
+given := $(filter-out default undefined file,$(origin PROFILE))
+figure_options = --profile $(PROFILE) --jobs $(JOBS)
+
+.DEFAULT_GOAL := help
+.PHONY: help all test verify audit gallery data paper sweep publish site lab bench references lint clean FORCE
+
+help:  ## list the targets
+	@echo "make TARGET [PROFILE=quick|desk|paper] [JOBS=n]"
+	@awk -F ':.*## ' '/^[a-z%\/<>-]+:.*## / {sub(/fig\/%/, "fig/<paper>/<id>", $$1); printf "  %-18s %s\n", $$1, $$2}' Makefile
+
+all:  ## run what changed of the notebooks of a profile, write figures/, print the verdicts
+	$(run) -m reproduce run $(figure_options)
+
+fig/%: FORCE  ## the same for one figure, such as fig/random_participation/fig1, or one paper
+	$(run) -m reproduce run $(figure_options) $*
+
+paper:  ## the same with the papers' parameters in full (hours; some figures want a GPU)
+	$(run) -m reproduce run --profile paper --jobs $(JOBS)
+
+test:  ## lint, replay of the committed notebooks, stored numbers, unit tests
+	$(run) -m reproduce test --jobs $(JOBS)
+
+verify:  ## compare figures/ with the stored numbers, check that ledger and gallery are up to date
+	$(run) -m reproduce verify --profile $(PROFILE)
+
+audit:  ## collect every verdict into figures/claims.json and figures/CLAIMS.md
+	$(run) -m reproduce.ledger
+
+gallery:  ## renew the gallery in README.md from figures/
+	$(run) -m reproduce.gallery
+
+data:  ## fetch and check the data of a profile (here the default is desk)
+	$(run) -m reproduce data --profile $(if $(given),$(PROFILE),desk)
+
+sweep:  ## compute the training runs of a profile beforehand; SLURM=partition sends them to a cluster
+	$(run) -m reproduce sweep $(figure_options) $(if $(SLURM),--slurm $(SLURM))
+
+publish:  ## copy the run records of a profile to data/published/, with their provenance
+	$(run) -m reproduce publish --profile $(PROFILE)
+
+site:  ## turn the notebooks into web pages, build/site/index.html
+	$(run) -m reproduce site --profile $(PROFILE)
+
+lab:  ## open the notebooks in JupyterLab
+	$(run) -m jupyterlab --notebook-dir=.
+
+bench:  ## run the benchmarks
+	$(run) -m reproduce bench
+
+references:  ## renew, on purpose, the outputs of the committed notebooks and the stored numbers
+	$(run) -m reproduce.references --profile $(PROFILE) --jobs $(JOBS)
+
+lint:  ## look for faults in style with ruff
+	$(run) -m ruff check
+
+clean:  ## remove build/ and caches; .venv, figures, downloads and run records stay
+	@rm -rf build .pytest_cache .ruff_cache .hypothesis src/*.egg-info *.egg-info
+	@find src reproduce tests bench notebooks \( -name __pycache__ -o -name .ipynb_checkpoints \) -prune -exec rm -rf {} +
+	@find figures data -name '*.partial' -exec rm -f {} + 2>/dev/null || true

@@ -1,0 +1,1 @@
+"""The machinery: catalogue, runner, task pool, comparison and ledger. It knows no mathematics."""

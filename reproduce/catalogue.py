@@ -1,0 +1,291 @@
+"""The catalogue: every figure and table, its notebook, the parameters of each profile, its claims.
+
+One file per paper, `reproduce/papers/<paper>.toml`. Whatever is wrong in it is one
+`CatalogueError` that names the file and the key.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from repro import paths
+from reproduce.claims import Claim, ClaimError
+from reproduce.parameters import ParameterError, check
+
+PROFILES = ("quick", "desk", "paper")
+"""The parameter sets, from seconds on any laptop to the paper's own in full."""
+
+_NUMBER = (int, float)
+_KEYS: dict[str, tuple[type, ...]] = {
+    "title": (str,),
+    "notebook": (str,),
+    "rtol": _NUMBER,
+    "atol": _NUMBER,
+    "seed_band": _NUMBER,
+    "seed_floor": _NUMBER,
+    "tolerances": (dict,),
+    "data": (list, dict),
+    "tasks": (str,),
+    "parameters": (dict,),
+    "claims": (list,),
+}
+"""The keys of a figure and their types."""
+
+
+class CatalogueError(ValueError):
+    """The catalogue is ill-formed or does not know what was asked for."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure or table of a paper.
+
+    Attributes:
+        paper: the paper's key, such as "random_participation".
+        name: the figure's key, such as "fig1".
+        title: one line.
+        notebook: absolute path.
+        rtol, atol: how far the numbers behind the picture may depart from the stored ones.
+        seed_band: for training, the departure allowed in standard deviations of the stored seeds;
+            None where numbers are deterministic.
+        seed_floor: the departure that is always allowed with `seed_band`.
+        tolerances: key pattern -> tolerance, for single numbers.
+        claims: what the paper states about it.
+        tasks: "module:function" that maps the parameters to the training runs needed; may be empty.
+        sets: profile -> parameters, as they stand in the file.
+        needs: profile -> names in the data registry.
+    """
+
+    paper: str
+    name: str
+    title: str
+    notebook: Path
+    rtol: float = 1e-6
+    atol: float = 0.0
+    seed_band: float | None = None
+    seed_floor: float = 0.0
+    tolerances: Mapping[str, Any] = field(default_factory=dict)
+    claims: tuple[Claim, ...] = ()
+    tasks: str = ""
+    sets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    needs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        """`<paper>/<figure>`."""
+        return f"{self.paper}/{self.name}"
+
+    def parameters(self, profile: str) -> dict[str, Any]:
+        """The notebook's parameters: `profile`, and the quick values overridden by its own."""
+        _known_profile(profile)
+        return {"profile": profile, **self.sets.get("quick", {}), **self.sets.get(profile, {})}
+
+    def data(self, profile: str) -> tuple[str, ...]:
+        """The data sets of the registry that a run of `profile` reads."""
+        _known_profile(profile)
+        return self.needs.get(profile, ())
+
+
+def papers() -> list[str]:
+    """The keys of the papers, sorted."""
+    return sorted(path.stem for path in paths.PAPERS.glob("*.toml"))
+
+
+def paper_title(paper: str) -> str:
+    """The title of a paper."""
+    return _load(paper)["title"]
+
+
+def figures(paper: str | None = None) -> list[Figure]:
+    """Every figure (of one paper), sorted by paper and by number: fig2 comes before fig10.
+
+    Raises:
+        CatalogueError: a file is ill-formed; the message names file and key.
+    """
+    found = [entry for name in ([paper] if paper else papers()) for entry in _figures(name)]
+    return sorted(found, key=lambda entry: (entry.paper, _natural(entry.name)))
+
+
+def figure(figure_id: str) -> Figure:
+    """The figure `<paper>/<name>`.
+
+    Raises:
+        CatalogueError: there is none; the message lists what there is.
+    """
+    paper, _, name = figure_id.partition("/")
+    if paper not in papers():
+        raise CatalogueError(
+            f"unknown figure {figure_id!r}; papers: {', '.join(papers()) or 'none'}"
+        )
+    entries = figures(paper)
+    for entry in entries:
+        if entry.name == name:
+            return entry
+    known = ", ".join(entry.id for entry in entries) or "none"
+    raise CatalogueError(f"unknown figure {figure_id!r}; known: {known}")
+
+
+def select(ids: list[str]) -> list[Figure]:
+    """The figures named, each `<paper>/<name>` or a whole `<paper>`, each once; all for []."""
+    if not ids:
+        return figures()
+    chosen: dict[str, Figure] = {}
+    for name in ids:
+        for entry in figures(name) if name in papers() else [figure(name)]:
+            chosen[entry.id] = entry
+    return list(chosen.values())
+
+
+def _natural(name: str) -> list[tuple[str, int]]:
+    """A sort key that puts fig2 before fig10."""
+    return [(text, int(digits or 0)) for text, digits in re.findall(r"(\D*)(\d*)", name)]
+
+
+def _known_profile(profile: str) -> None:
+    if profile not in PROFILES:
+        raise CatalogueError(f"profile {profile!r} is none of {', '.join(PROFILES)}")
+
+
+def _load(paper: str) -> dict[str, Any]:
+    """The checked outer part of a paper's file."""
+    path = paths.PAPERS / f"{paper}.toml"
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise CatalogueError(f"no such paper: {paper} (no file {path})") from None
+    except (OSError, ValueError) as problem:
+        raise CatalogueError(f"{path}: {problem}") from None
+    if unknown := sorted(set(table) - {"title", "figures"}):
+        raise CatalogueError(f"{path}: unknown key {', '.join(unknown)}; known: figures, title")
+    if not isinstance(table.get("title"), str) or not table["title"].strip():
+        raise CatalogueError(f"{path}: `title` must be a text that is not empty")
+    if not isinstance(table.get("figures", {}), dict):
+        raise CatalogueError(f"{path}: `figures` must be a table")
+    return table
+
+
+def _figures(paper: str) -> list[Figure]:
+    tables = _load(paper).get("figures", {})
+    return [_figure(paper, name, table) for name, table in tables.items()]
+
+
+def _figure(paper: str, name: str, table: Any) -> Figure:
+    """Check one `[figures.<name>]` table and make a `Figure` of it."""
+    path = paths.PAPERS / f"{paper}.toml"
+    where = f"{path}: figures.{name}"
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
+        raise CatalogueError(f"{where}: the name must be letters, digits and _")
+    if not isinstance(table, dict):
+        raise CatalogueError(f"{where} must be a table")
+    if unknown := sorted(set(table) - set(_KEYS)):
+        raise CatalogueError(
+            f"{where}: unknown key {', '.join(unknown)}; known: {', '.join(_KEYS)}"
+        )
+    for key, value in table.items():
+        if not isinstance(value, _KEYS[key]) or isinstance(value, bool):
+            kinds = " or ".join(kind.__name__ for kind in _KEYS[key])
+            raise CatalogueError(f"{where}.{key} must be of type {kinds}, got {value!r}")
+    for key in ("title", "notebook"):
+        if not table.get(key, "").strip():
+            raise CatalogueError(f"{where}: `{key}` is missing or empty")
+    for key in ("rtol", "atol", "seed_band", "seed_floor"):
+        if not 0 <= table.get(key, 0) < float("inf"):
+            raise CatalogueError(f"{where}.{key} must be a number >= 0, got {table[key]!r}")
+    if not re.fullmatch(r"[\w.]+:\w+", table.get("tasks", "a:b")):
+        raise CatalogueError(f"{where}.tasks must be 'module:function', got {table['tasks']!r}")
+    _check_tolerances(where, table.get("tolerances", {}))
+    plain = {key: table[key] for key in ("rtol", "atol", "seed_band", "seed_floor") if key in table}
+    return Figure(
+        paper=paper,
+        name=name,
+        title=table["title"],
+        notebook=_notebook(where, table["notebook"]),
+        tolerances=table.get("tolerances", {}),
+        claims=_claims(where, f"{paper}/{name}", table.get("claims", [])),
+        tasks=table.get("tasks", ""),
+        sets=_sets(where, table.get("parameters", {})),
+        needs=_needs(where, table.get("data", [])),
+        **plain,
+    )
+
+
+def _notebook(where: str, name: str) -> Path:
+    path = paths.ROOT / name
+    if path.suffix != ".ipynb" or not path.resolve().is_relative_to(paths.ROOT.resolve()):
+        raise CatalogueError(
+            f"{where}.notebook must be an .ipynb file of the project, got {name!r}"
+        )
+    return path
+
+
+def _check_tolerances(where: str, table: dict[str, Any]) -> None:
+    """Each tolerance is a number >= 0, or a table with `rtol` and `atol`."""
+    for pattern, value in table.items():
+        parts = value if isinstance(value, dict) else {"rtol": value}
+        good = all(
+            isinstance(x, _NUMBER) and not isinstance(x, bool) and x >= 0 for x in parts.values()
+        )
+        if not parts or not good or not set(parts) <= {"rtol", "atol"}:
+            raise CatalogueError(
+                f"{where}.tolerances.{pattern!r} must be a number >= 0 or "
+                f"{{ rtol = …, atol = … }}, got {value!r}"
+            )
+
+
+def _claims(where: str, figure_id: str, tables: list[Any]) -> tuple[Claim, ...]:
+    found: dict[str, Claim] = {}
+    for number, table in enumerate(tables, start=1):
+        place = f"{where}.claims, entry {number}"
+        if not isinstance(table, dict):
+            raise CatalogueError(f"{place} must be a table")
+        try:
+            claim = Claim.from_table(figure_id, table)
+        except (ClaimError, AttributeError, TypeError) as problem:
+            raise CatalogueError(f"{place}: {problem}") from None
+        if not re.fullmatch(r"[A-Za-z0-9_.-]+", str(claim.id)):
+            raise CatalogueError(f"{place}: id {claim.id!r} must be letters, digits and _ . -")
+        if claim.id in found:
+            raise CatalogueError(f"{place}: id {claim.id!r} is there twice")
+        found[claim.id] = claim
+    return tuple(found.values())
+
+
+def _sets(where: str, table: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The parameter sets; every name must be in `quick`, with a value of the same type."""
+    if unknown := sorted(set(table) - set(PROFILES)):
+        raise CatalogueError(
+            f"{where}.parameters: unknown profile {', '.join(unknown)}; "
+            f"known: {', '.join(PROFILES)}"
+        )
+    quick = table.get("quick", {})
+    for profile, values in table.items():
+        place = f"{where}.parameters.{profile}"
+        if not isinstance(values, dict):
+            raise CatalogueError(f"{place} must be a table")
+        if "profile" in values:
+            raise CatalogueError(f"{place}: `profile` is set by the runner")
+        try:
+            check(place, {**quick, **values}, quick)
+        except ParameterError as problem:
+            raise CatalogueError(str(problem)) from None
+    return table
+
+
+def _needs(where: str, value: Any) -> dict[str, tuple[str, ...]]:
+    """`data`: a list that holds for every profile, or one list per profile."""
+    table = value if isinstance(value, dict) else {profile: value for profile in PROFILES}
+    if unknown := sorted(set(table) - set(PROFILES)):
+        raise CatalogueError(
+            f"{where}.data: unknown profile {', '.join(unknown)}; known: {', '.join(PROFILES)}"
+        )
+    for names in table.values():
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise CatalogueError(
+                f"{where}.data must hold lists of names in the registry, got {names!r}"
+            )
+    return {profile: tuple(names) for profile, names in table.items()}

@@ -1,0 +1,118 @@
+"""The README's gallery: `python -m reproduce.gallery` rewrites the part between its markers.
+
+It shows what `figures/` and the stored numbers hold, nothing else: picture, title, verdicts, and
+the minutes and memory that the reference run took. `--check` writes nothing and fails when it is
+stale.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from repro import paths
+from repro.atomic import WriteError, write_text
+from reproduce import catalogue, ledger
+from reproduce.compare import reference_path
+
+BEGIN = "<!-- gallery: begin (written by `make gallery`; edits are lost) -->"
+END = "<!-- gallery: end -->"
+
+
+class GalleryError(ValueError):
+    """The README lacks the markers between which the gallery goes."""
+
+
+def gallery() -> str:
+    """The gallery as text: one table a paper, one row a figure."""
+    lines: list[str] = []
+    by_paper: dict[str, list[ledger.Result]] = {}
+    for item in ledger.results():
+        by_paper.setdefault(item.entry.paper, []).append(item)
+    for paper, items in by_paper.items():
+        lines += [f"### {paper}: {escape(catalogue.paper_title(paper))}", "", "<table>"]
+        lines.append(
+            "<tr><th>picture</th><th>figure</th><th>verdicts</th><th>cost (quick)</th></tr>"
+        )
+        lines += [_row(item) for item in items]
+        lines += ["</table>", ""]
+    return "\n".join(lines).rstrip()
+
+
+def _row(item: ledger.Result) -> str:
+    entry = item.entry
+    notebook = entry.notebook.relative_to(paths.ROOT).as_posix()
+    picture = paths.FIGURES / f"{entry.id}.png"
+    image = "-"
+    if picture.exists():
+        source = f"figures/{entry.id}.png"
+        image = (
+            f'<a href="{source}"><img src="{source}" width="260" alt="{escape(entry.title)}"></a>'
+        )
+    name = f'<a href="{notebook}">{entry.id}</a><br>{escape(entry.title)}'
+    if item.record.get("reduced"):
+        name += f"<br><i>reduced: {escape(item.record['reduced'])}</i>"
+    counts = item.counts()
+    verdicts = "<br>".join(f"{counts[word]} {word}" for word in ledger.ORDER if counts[word])
+    return f"<tr><td>{image}</td><td>{name}</td><td>{verdicts}</td><td>{_cost(entry)}</td></tr>"
+
+
+def _cost(entry: Any) -> str:
+    """Time and memory of the reference run, rounded up; "-" without one."""
+    try:
+        stored = json.loads(reference_path(entry.id, "quick").read_text(encoding="utf-8"))
+        seconds, memory = stored["cost"]["seconds"], stored["cost"]["peak_mib"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return "-"
+    minutes = math.ceil(seconds / 60)
+    spent = "under 1 min" if minutes <= 1 else f"{minutes} min"
+    return f"{spent}<br>{50 * math.ceil(memory / 50)} MiB"
+
+
+def with_gallery(text: str, new: str) -> str:
+    """Return the README `text` with the part between the markers replaced by `new`."""
+    before, found, rest = text.partition(BEGIN)
+    _, closed, after = rest.partition(END)
+    if not found or not closed:
+        raise GalleryError(f"the README must hold the two lines\n{BEGIN}\n{END}")
+    return f"{before}{BEGIN}\n\n{new}\n\n{END}{after}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line: rewrite the README; with `--check`, exit 1 if that would change it."""
+    parser = argparse.ArgumentParser(
+        prog="python -m reproduce.gallery", description=__doc__.split("\n")[0]
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; fail when the gallery is stale"
+    )
+    options = parser.parse_args(arguments)
+    readme: Path = paths.ROOT / "README.md"
+    try:
+        text = readme.read_text(encoding="utf-8")
+        new = with_gallery(text, gallery())
+        if new == text:
+            print("gallery: up to date")
+            return 0
+        if options.check:
+            print(
+                f"stale: the gallery of {readme} (make gallery writes it)",
+                file=sys.stderr,
+            )
+            return 1
+        write_text(readme, new)
+    except (OSError, GalleryError, catalogue.CatalogueError, WriteError) as problem:
+        print(f"gallery: {problem}", file=sys.stderr)
+        return 1
+    print(f"gallery: {readme} rewritten")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,36 @@
+"""What processes of this project need to know about the machine, and about each other."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import repro
+import reproduce
+
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+"""Variables that limit the threads of numerical libraries."""
+
+
+def cores() -> int:
+    """The processor cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def python_path() -> str:
+    """The PYTHONPATH with which another process finds the packages that this one uses."""
+    here = [str(Path(package.__file__).parents[1]) for package in (repro, reproduce)]
+    old = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    return os.pathsep.join(dict.fromkeys(filter(None, [*here, *old])))
+
+
+def read_line(descriptor: int) -> bytes:
+    """One line, byte by byte: nothing after it is taken from the descriptor; b"" at its end."""
+    line = b""
+    while not line.endswith(b"\n"):
+        if not (byte := os.read(descriptor, 1)):
+            break
+        line += byte
+    return line

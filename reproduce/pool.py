@@ -1,0 +1,350 @@
+"""Where runs are computed: in this process, in worker processes, or on a Slurm cluster.
+
+A worker (`python -m reproduce.pool`) reads one task a line from its standard input and answers
+with one line; it ends when the input ends. So it needs nothing of the process that started it (a
+notebook, a test, a terminal), and dies with it. Every run on a CPU has one thread: its result
+must not depend on how many others run beside it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import platform
+import queue
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from repro import paths
+from repro.report import provenance
+from reproduce.machine import THREADS, python_path, read_line
+from reproduce.tasks import Task, Watch, look_up, record_path, store
+
+_POLL = 0.2
+"""Seconds between two looks at a lock that another process holds."""
+
+
+def compute(tasks: Sequence[Task], jobs: int, watch: Watch) -> dict[str, str]:
+    """Compute and store every task; return the errors by task key.
+
+    With one job, or one task, it is done in this process; else by workers, one per GPU where there
+    are GPUs and a task wants one (its configuration does not say `device = "cpu"`).
+    """
+    gpus = visible_gpus() if any(task.config.get("device") != "cpu" for task in tasks) else []
+    if len(tasks) == 1 or (jobs <= 1 and len(gpus) <= 1):
+        return _here(tasks, watch)
+    places = [{"CUDA_VISIBLE_DEVICES": gpu} for gpu in gpus]
+    if not places:
+        limits = dict.fromkeys(THREADS, "1")
+        places = [limits] * min(jobs, len(tasks))
+    return _Pool(places[: len(tasks)], watch).run(tasks)
+
+
+def visible_gpus() -> list[str]:
+    """The GPUs this process may use, as CUDA_VISIBLE_DEVICES has them; [] without torch."""
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named is not None:
+        return [gpu.strip() for gpu in named.split(",") if gpu.strip() not in ("", "-1")]
+    try:
+        import torch
+    except ImportError:
+        return []
+    return [str(k) for k in range(torch.cuda.device_count())]
+
+
+# One run ------------------------------------------------------------------------------------------
+
+
+def _here(tasks: Sequence[Task], watch: Watch) -> dict[str, str]:
+    errors = {}
+    stop = threading.Event()
+    for task in tasks:
+        with _claimed(task, stop) as needed:
+            error = ""
+            if needed:
+                answer = _perform(task)
+                error = answer["error"] or _keep(task, answer)
+        if error:
+            errors[task.key] = error
+        watch.step(task, error)
+    return errors
+
+
+def _perform(task: Task) -> dict[str, Any]:
+    """Call the function of a task: `result` and `provenance`, or `error` with its place."""
+    try:
+        module, _, name = task.function.partition(":")
+        function = getattr(importlib.import_module(module), name)
+        with _one_thread() as threads:
+            start = time.monotonic()
+            result = function(dict(task.config), task.seed)
+            seconds = time.monotonic() - start
+        origin = {
+            "commit": provenance.commit(),
+            "hardware": hardware(),
+            "versions": provenance.versions(),
+            "threads": threads,
+            "seconds": round(seconds, 2),
+        }
+        return {"error": "", "result": result, "provenance": origin}
+    except Exception as problem:
+        last = traceback.extract_tb(problem.__traceback__)[-1]
+        place = f"{os.path.basename(last.filename)}:{last.lineno}"
+        return {"error": f"{type(problem).__name__}: {problem} ({place})"}
+
+
+@contextmanager
+def _one_thread() -> Iterator[int]:
+    """Limit torch to one thread where it computes on the CPU; yields the number of threads."""
+    torch = sys.modules.get("torch")
+    if torch is None or torch.cuda.is_available():
+        yield torch.get_num_threads() if torch else 1
+        return
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield 1
+    finally:
+        torch.set_num_threads(before)
+
+
+def _keep(task: Task, answer: Mapping[str, Any]) -> str:
+    """Store an answer; return what went wrong, or ""."""
+    try:
+        store(task, answer["result"], answer["provenance"])
+    except (ValueError, OSError) as problem:  # DataError is a ValueError, WriteError an OSError
+        return f"{type(problem).__name__}: {problem}"
+    return ""
+
+
+@contextmanager
+def _claimed(task: Task, stop: threading.Event) -> Iterator[bool]:
+    """Hold a task so that no other process computes it too; yields whether it is still due."""
+    import fcntl
+
+    path = paths.RUNS / ".locks" / record_path(task).stem
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "w") as stream:
+        waited = False
+        while True:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                waited = True
+                if stop.wait(_POLL):
+                    raise KeyboardInterrupt from None
+        yield not waited or look_up(task) is None
+
+
+def hardware() -> str:
+    """The machine in words: processor, cores and, where there is one, the GPU."""
+    name = platform.processor() or platform.machine()
+    with suppress(OSError):
+        with open("/proc/cpuinfo") as stream:
+            models = [line for line in stream if line.startswith("model name")]
+            name = models[0].partition(":")[2].strip() if models else name
+    text = f"{name}, {os.cpu_count()} cores, {platform.system()}"
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
+        text += f", {torch.cuda.get_device_name(0)}"
+    return text
+
+
+# Several at a time --------------------------------------------------------------------------------
+
+
+class _Pool:
+    """One worker process per place; its thread hands out the tasks and stores the answers."""
+
+    def __init__(self, places: Sequence[Mapping[str, str]], watch: Watch) -> None:
+        self.places, self.watch = places, watch
+        self.errors: dict[str, str] = {}
+        self._queue: queue.SimpleQueue[Task] = queue.SimpleQueue()
+        self._guard = threading.Lock()
+        self._stop = threading.Event()
+        self._workers: set[subprocess.Popen[str]] = set()
+
+    def run(self, tasks: Sequence[Task]) -> dict[str, str]:
+        """Compute every task; return the errors by task key."""
+        for task in tasks:
+            self._queue.put(task)
+        threads = [threading.Thread(target=self._serve, args=(place,)) for place in self.places]
+        for thread in threads:
+            thread.start()
+        try:
+            for thread in threads:
+                while thread.is_alive():
+                    thread.join(_POLL)
+        except BaseException:
+            self._stop.set()
+            with self._guard:
+                for worker in self._workers:
+                    worker.kill()
+            for thread in threads:
+                thread.join()
+            raise
+        return self.errors
+
+    def _serve(self, place: Mapping[str, str]) -> None:
+        worker: subprocess.Popen[str] | None = None
+        while not self._stop.is_set():
+            try:
+                task = self._queue.get_nowait()
+            except queue.Empty:
+                break
+            error = ""
+            try:
+                with _claimed(task, self._stop) as needed:
+                    if needed:
+                        worker = worker or self._start(place)
+                        answer = self._ask(worker, task)
+                        if answer is None:
+                            error = f"the worker ended with exit code {worker.wait()}"
+                            self._end(worker)
+                            worker = None
+                        else:
+                            error = answer["error"] or _keep(task, answer)
+            except KeyboardInterrupt:
+                break
+            except OSError as problem:
+                error = f"{type(problem).__name__}: {problem}"
+            if self._stop.is_set():
+                break
+            with self._guard:
+                if error:
+                    self.errors[task.key] = error
+                self.watch.step(task, error)
+        if worker is not None:
+            self._end(worker)
+
+    def _start(self, place: Mapping[str, str]) -> subprocess.Popen[str]:
+        search = os.pathsep.join(dict.fromkeys([python_path(), *filter(None, sys.path)]))
+        moved = {
+            "REPRO_ROOT": str(paths.ROOT),
+            "REPRO_RUNS": str(paths.RUNS),
+            "REPRO_CACHE": str(paths.CACHE),
+        }
+        worker = subprocess.Popen(
+            [sys.executable, "-m", "reproduce.pool"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=os.environ | place | moved | {"PYTHONPATH": search, "REPRO_PROGRESS": ""},
+            text=True,
+            start_new_session=True,
+        )
+        with self._guard:
+            self._workers.add(worker)
+        return worker
+
+    @staticmethod
+    def _ask(worker: subprocess.Popen[str], task: Task) -> dict[str, Any] | None:
+        """Have a worker perform a task; None when it died."""
+        assert worker.stdin is not None and worker.stdout is not None
+        order = {"function": task.function, "config": dict(task.config), "seed": task.seed}
+        try:
+            worker.stdin.write(json.dumps(order) + "\n")
+            worker.stdin.flush()
+            answer = worker.stdout.readline()
+        except (BrokenPipeError, ValueError):
+            return None
+        return json.loads(answer) if answer.endswith("\n") else None
+
+    def _end(self, worker: subprocess.Popen[str]) -> None:
+        with self._guard:
+            self._workers.discard(worker)
+        for pipe in (worker.stdin, worker.stdout):
+            if pipe is not None:
+                with suppress(OSError):
+                    pipe.close()
+        with suppress(subprocess.TimeoutExpired):
+            worker.wait(10)
+        worker.kill()
+
+
+def serve() -> int:
+    """Be a worker: answer tasks until the input ends."""
+    orders: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(orders,), daemon=True).start()
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what the function prints must not look like an answer
+    while order := orders.get():
+        answer = _perform(Task(**json.loads(order)))
+        try:
+            from repro.report.numbers import plain
+
+            line = json.dumps(plain(answer, "answer"), allow_nan=False)
+        except ValueError as problem:
+            line = json.dumps({"error": f"{type(problem).__name__}: {problem}"})
+        print(line, file=answers, flush=True)
+    return 0
+
+
+def _listen(orders: queue.SimpleQueue[bytes]) -> None:
+    """Hand on the lines of the input; when it ends, so does the process, also during a run."""
+    while line := read_line(0):
+        orders.put(line)
+    os._exit(0)
+
+
+# A cluster ----------------------------------------------------------------------------------------
+
+
+def submit(
+    tasks: Sequence[Task],
+    partition: str,
+    *,
+    hours: float = 24.0,
+    processors: int = 4,
+    cluster: str | None = None,
+) -> dict[str, str]:
+    """Compute the missing ones of `tasks` as Slurm jobs (submitit); return the errors by task key.
+
+    The jobs write their records to `data/runs/`, which must lie on a file system they share with
+    this machine. Tasks whose configuration does not say `device = "cpu"` ask for one GPU each.
+    """
+    try:
+        import submitit
+    except ImportError as problem:
+        raise RuntimeError(
+            "a sweep on Slurm needs the package submitit (extra `slurm`)"
+        ) from problem
+    missing = [task for task in tasks if look_up(task) is None]
+    executor = submitit.AutoExecutor(folder=paths.RUNS / ".slurm", cluster=cluster)
+    jobs: list[tuple[Task, Any]] = []
+    for gpus in (0, 1):
+        group = [task for task in missing if (task.config.get("device") != "cpu") == bool(gpus)]
+        if not group:
+            continue
+        executor.update_parameters(
+            timeout_min=round(60 * hours),
+            cpus_per_task=processors,
+            gpus_per_node=gpus,
+            slurm_partition=partition,
+        )
+        jobs += zip(group, executor.map_array(compute_one, group), strict=True)
+    errors = {}
+    for task, job in jobs:
+        try:
+            error = job.result()
+        except Exception as problem:  # a job can fail in many ways; all of them are reported
+            error = f"{type(problem).__name__}: {str(problem).strip().splitlines()[-1]}"
+        if error:
+            errors[task.key] = error
+    return errors
+
+
+def compute_one(task: Task) -> str:
+    """Compute and store one task in this process; return what went wrong, or ""."""
+    return _here([task], Watch(1, progress=False)).get(task.key, "")
+
+
+if __name__ == "__main__":
+    sys.exit(serve())

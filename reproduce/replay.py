@@ -1,0 +1,121 @@
+"""Replay the committed notebooks: `python -m reproduce.replay [ids]`.
+
+Every cell is run again by nbval and its output compared with the committed one; pictures are left
+out by nbval, their numbers are not: the runs write their json files to a scratch folder, and these
+are compared with the stored numbers. The committed notebooks and `figures/` are not touched.
+
+Notebooks that train (`seed_band` in the catalogue) give other digits on other machines: of
+their outputs only cells tagged `nbval-check-output` are compared, and their numbers by band.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from repro import paths
+from reproduce import catalogue, compare
+
+CELL_SECONDS = 900
+"""Seconds that one cell may take before it counts as failed."""
+
+
+def environment(figures: Path) -> dict[str, str]:
+    """The environment of a quiet, single-threaded run that writes its files below `figures`."""
+    quiet = {"REPRO_FIGURES": str(figures), "REPRO_QUIET": "1", "REPRO_ROOT": str(paths.ROOT)}
+    quiet |= {"REPRO_RUNS": str(paths.RUNS), "REPRO_CACHE": str(paths.CACHE)}
+    quiet |= {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("MPLBACKEND", "PYTEST_ADDOPTS")
+    }
+    return kept | quiet | {"PYTHONWARNINGS": "default", "COLUMNS": "120"}
+
+
+def command(notebooks: Sequence[Path], jobs: int, lax: bool = False) -> list[str]:
+    """The call of pytest that replays `notebooks`, without the project's pytest settings.
+
+    `lax` compares the outputs of tagged cells only; every cell must run in either case.
+    """
+    workers = min(jobs, len(notebooks))
+    spread = ["-n", str(workers), "--dist", "loadscope"] if workers > 1 else ["-p", "no:xdist"]
+    return [
+        *(sys.executable, "-m", "pytest", "-c", os.devnull, "--rootdir", str(paths.ROOT)),
+        *("-p", "no:cacheprovider", "-q", "--no-header", "--tb=short", "--disable-warnings"),
+        *(
+            "--nbval-lax" if lax else "--nbval",
+            "--nbval-current-env",
+            f"--nbval-cell-timeout={CELL_SECONDS}",
+        ),
+        *spread,
+        *map(str, notebooks),
+    ]
+
+
+def replay(ids: Sequence[str], jobs: int, keep: bool = False) -> bool:
+    """Replay the notebooks of `ids` with `jobs` processes; return whether all of it agrees."""
+    entries = [catalogue.figure(figure_id) for figure_id in ids]
+    if missing := [entry.notebook for entry in entries if not entry.notebook.exists()]:
+        print("no such notebook: " + ", ".join(map(str, missing)), file=sys.stderr)
+        return False
+    groups = {
+        lax: [entry.notebook for entry in entries if (entry.seed_band is not None) == lax]
+        for lax in (False, True)
+    }
+    paths.BUILD.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix="replay-", dir=paths.BUILD))
+    try:
+        calls = [command(group, jobs, lax) for lax, group in groups.items() if group]
+        env = environment(scratch)
+        codes = [subprocess.run(c, cwd=paths.ROOT, env=env, check=False).returncode for c in calls]
+        outputs = not any(codes)
+        print(f"committed outputs: {'agree' if outputs else 'differ (above)'}", flush=True)
+        numbers = compare.report(ids, "quick", scratch)
+        print(f"stored numbers: {'agree' if numbers else 'differ (above)'}")
+        if not (outputs and numbers):
+            print("where a change is meant, `make references` renews notebooks and numbers")
+        return outputs and numbers
+    finally:
+        if keep:
+            print(f"kept: {scratch}")
+        else:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line: exit 0 when everything agrees, 1 when something differs, 2 for a wrong call."""
+    parser = argparse.ArgumentParser(
+        prog="python -m reproduce.replay", description=__doc__.split("\n")[0]
+    )
+    parser.add_argument(
+        "ids", nargs="*", help="figures such as random_participation/fig1 (default: all)"
+    )
+    parser.add_argument(
+        "-j", "--jobs", type=int, default=os.cpu_count() or 1, help="notebooks at a time"
+    )
+    parser.add_argument(
+        "--keep", action="store_true", help="keep the scratch folder with the json files"
+    )
+    options = parser.parse_args(arguments)
+    if options.jobs < 1:
+        parser.error(f"--jobs must be at least 1, got {options.jobs}")
+    try:
+        ids = options.ids or [entry.id for entry in catalogue.figures()]
+        return 0 if replay(ids, options.jobs, options.keep) else 1
+    except catalogue.CatalogueError as problem:
+        print(problem, file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,70 @@
+"""Argument checks shared by the whole package: one clear error, naming argument, value and range.
+
+Every checker takes the name under which the caller knows the argument, so that the message reads
+``sigma must be positive and finite, got -1.0``. Arrays are allowed wherever a number is and are
+checked element by element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+__all__ = ["choice", "in_unit", "integer", "nonnegative", "positive", "probability_open"]
+
+
+def _numeric(name: str, value: object, allowed: str) -> np.ndarray:
+    if isinstance(value, (str, bytes, bool)) or value is None:
+        raise ValueError(f"{name} must be {allowed}, got {value!r}")
+    try:
+        array = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be {allowed}, got {value!r}") from None
+    return array
+
+
+def _checked(name: str, value: object, allowed: str, test) -> np.ndarray:
+    array = _numeric(name, value, allowed)
+    good = test(array)
+    if not np.all(good):
+        shown = value if array.ndim == 0 else float(array[~good].flat[0])
+        raise ValueError(f"{name} must be {allowed}, got {shown!r}")
+    return array
+
+
+def in_unit(name: str, value: object) -> np.ndarray:
+    """Probabilities in the closed interval [0, 1], as a float array."""
+    return _checked(name, value, "in [0, 1]", lambda a: (a >= 0) & (a <= 1))
+
+
+def probability_open(name: str, value: object) -> np.ndarray:
+    """Probabilities in the open interval (0, 1), as a float array."""
+    return _checked(name, value, "in (0, 1)", lambda a: (a > 0) & (a < 1))
+
+
+def positive(name: str, value: object) -> np.ndarray:
+    """Positive finite numbers, as a float array."""
+    return _checked(name, value, "positive and finite", lambda a: (a > 0) & np.isfinite(a))
+
+
+def nonnegative(name: str, value: object) -> np.ndarray:
+    """Non-negative finite numbers, as a float array."""
+    return _checked(name, value, "non-negative and finite", lambda a: (a >= 0) & np.isfinite(a))
+
+
+def integer(name: str, value: object, low: int, high: int | None = None) -> int:
+    """One whole number in [low, high] (no upper end when ``high`` is None), as an int."""
+    allowed = f"an integer >= {low}" if high is None else f"an integer in [{low}, {high}]"
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_))
+    if not whole or value < low or (high is not None and value > high):
+        raise ValueError(f"{name} must be {allowed}, got {value!r}")
+    return int(value)
+
+
+def choice(name: str, value: object, allowed: Iterable[str]) -> str:
+    """One of the words in ``allowed``."""
+    words = tuple(allowed)
+    if not isinstance(value, str) or value not in words:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, words))}, got {value!r}")
+    return value

@@ -1,0 +1,25 @@
+"""Privacy accounting: one frozen dataclass per mechanism, composition and calibration."""
+
+from repro.accounting.calibration import calibrate_sigma
+from repro.accounting.composition import compose
+from repro.accounting.gaussian import GaussianMechanism, PoissonGaussian
+from repro.accounting.mechanism import InvalidBoundWarning, Mechanism
+from repro.accounting.random_participation import (
+    CentralizedShuffling,
+    OnlyLocalSampling,
+    RandomParticipation,
+    WeakClientSampling,
+)
+
+__all__ = [
+    "CentralizedShuffling",
+    "GaussianMechanism",
+    "InvalidBoundWarning",
+    "Mechanism",
+    "OnlyLocalSampling",
+    "PoissonGaussian",
+    "RandomParticipation",
+    "WeakClientSampling",
+    "calibrate_sigma",
+    "compose",
+]

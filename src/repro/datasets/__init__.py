@@ -1,0 +1,18 @@
+"""Data sets: where the files come from, and arrays ready for use with their provenance."""
+
+from repro.datasets.dataset import Dataset
+from repro.datasets.digits import load_digits
+from repro.datasets.emnist import load_emnist_byclass
+from repro.datasets.registry import DataError, Entry, entry, fetch, find, names
+
+__all__ = [
+    "DataError",
+    "Dataset",
+    "Entry",
+    "entry",
+    "fetch",
+    "find",
+    "load_digits",
+    "load_emnist_byclass",
+    "names",
+]

@@ -1,0 +1,89 @@
+"""Who takes part in an iteration, and with which records: Poisson clients times Poisson records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from repro._validate import in_unit
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One iteration's outcome.
+
+    Attributes:
+        clients: participating clients (P_t in the paper), int64, increasing.
+        records: drawn records of all of them (the union of S_{i,t}), int64, increasing; a record is
+            numbered by its place in the federation, client after client. May be empty.
+    """
+
+    clients: NDArray[np.int64]
+    records: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class TwoLevelPoisson:
+    """Clients take part with probability p, their records are drawn with probability q.
+
+    All coins are independent. Marginally a record is drawn with probability p q; two records of one
+    client come together with probability p q^2, two of different clients with p^2 q^2: this
+    correlation is why multiplying the rates and calling it Poisson sampling under-counts the
+    privacy loss.
+
+    Formal guarantee: `draw` returns every set of records S, given participants P, with probability
+    prod_i p^[i in P] (1-p)^[i not in P] * prod_{i in P} q^|S_i| (1-q)^(d_i-|S_i|), up to the 53
+    bits of its uniform numbers; rates 0 and 1 are exact.
+
+    Args:
+        sizes: records held by each client (d_i >= 0), shape (clients,).
+        p: client participation rate, in [0, 1].
+        q: record sampling rate within a participating client, in [0, 1].
+
+    Raises:
+        ValueError: a rate outside [0, 1]; sizes not a non-empty list of integers >= 0.
+
+    Source: random_participation, section 4.1 and Algorithm 1.
+    """
+
+    sizes: ArrayLike
+    p: float
+    q: float
+    _sizes: NDArray[np.int64] = field(init=False, repr=False, compare=False)
+    _starts: NDArray[np.int64] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        given = np.asarray(self.sizes)
+        if given.ndim != 1 or not given.size or given.dtype.kind not in "iu" or (given < 0).any():
+            raise ValueError(f"sizes must be a non-empty list of integers >= 0, got {self.sizes!r}")
+        sizes = given.astype(np.int64)
+        object.__setattr__(self, "p", float(in_unit("p", self.p)))
+        object.__setattr__(self, "q", float(in_unit("q", self.q)))
+        object.__setattr__(self, "_sizes", sizes)
+        object.__setattr__(self, "_starts", np.cumsum(sizes) - sizes)
+
+    @property
+    def mean_batch(self) -> float:
+        """The expected number of records drawn in an iteration, p q sum_i d_i (p q N d)."""
+        return self.p * self.q * float(self._sizes.sum())
+
+    @property
+    def batch_deviation(self) -> float:
+        """The standard deviation of the number of records drawn in an iteration."""
+        sizes, p, q = self._sizes.astype(float), self.p, self.q
+        return float(np.sqrt((p * (sizes * q * (1 - q) + (1 - p) * (sizes * q) ** 2)).sum()))
+
+    def draw(self, rng: np.random.Generator) -> Draw:
+        """Sample one iteration, in O(clients + records of the participants), without a loop."""
+        clients = np.flatnonzero(rng.random(len(self._sizes)) < self.p)
+        sizes = self._sizes[clients]
+        ends = np.cumsum(sizes)
+        held = int(ends[-1]) if len(ends) else 0
+        drawn = np.flatnonzero(rng.random(held) < self.q)
+        owner = np.searchsorted(
+            ends, drawn, side="right"
+        )  # which participant holds the drawn record
+        records = drawn + (self._starts[clients] - (ends - sizes))[owner]
+        return Draw(clients=clients, records=records)

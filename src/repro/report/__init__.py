@@ -1,0 +1,1 @@
+"""Pictures: their look (`style`), their origin (`provenance`), their files (`figure`)."""

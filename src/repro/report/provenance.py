@@ -1,0 +1,101 @@
+"""Where a picture comes from: versions, commit, cost; stored beside its numbers."""
+
+from __future__ import annotations
+
+import platform
+import resource
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from repro import paths
+
+PACKAGES = ("numpy", "scipy", "matplotlib", "dp-accounting", "torch", "scikit-learn")
+"""Packages whose version can change a number or a pixel."""
+
+SOURCES = ("src", "reproduce", "pyproject.toml", "requirements.lock")
+"""What must be as in the commit for its name to describe a run (notebooks have a hash)."""
+
+
+def describe(
+    *,
+    parameters: dict[str, Any],
+    profile: str,
+    data_source: str,
+    seeds: Sequence[int],
+    notebook: str = "",
+    code: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Return the provenance of a run: what went in, and which code and packages worked on it.
+
+    `data_source` names the data and its sha256; `notebook` is a hash of the code cells that ran,
+    `code` one of each module they use. Everything here is the same for the same inputs and code;
+    cost is kept apart (`peak_mib`).
+    """
+    return {
+        "parameters": dict(parameters),
+        "profile": profile,
+        "data_source": data_source,
+        "seeds": [int(seed) for seed in seeds],
+        "notebook": notebook,
+        "code": dict(code or {}),
+        "versions": versions(),
+        "commit": commit(),
+    }
+
+
+@cache
+def versions() -> dict[str, str]:
+    """The version of Python and of each of `PACKAGES` that is installed."""
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def commit(root: Path | None = None) -> str:
+    """The commit, with `+changes` when `SOURCES` differ from it; "unknown" without git."""
+    folder = paths.ROOT if root is None else root
+    head = _git(folder, "rev-parse", "--show-toplevel", "HEAD")
+    if head is None:
+        return "unknown"
+    top, _, name = head.partition("\n")
+    if Path(top).resolve() != folder.resolve():  # an unpacked archive inside another repository
+        return "unknown"
+    present = [source for source in SOURCES if (folder / source).exists()]
+    changes = _git(folder, "status", "--porcelain", "--", *present) if present else ""
+    return name if changes == "" else f"{name}+changes"
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    """The output of a git command that writes nothing, or None when it fails."""
+    try:
+        done = subprocess.run(
+            ["git", "--no-optional-locks", "-C", str(folder), *arguments],
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()
+
+
+def peak_mib() -> float:
+    """The largest resident memory of this process so far, in MiB."""
+    try:
+        for row in Path("/proc/self/status").read_text().splitlines():
+            if row.startswith("VmHWM:"):
+                return round(int(row.split()[1]) / 1024, 1)
+    except OSError:
+        pass
+    unit = 1 if sys.platform == "darwin" else 1024  # bytes there, KiB elsewhere
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20, 1)

@@ -1,0 +1,179 @@
+"""An altered number is caught and named; tolerances end where they say."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import pytest
+
+import workbooks
+from repro import paths
+from reproduce import compare
+from reproduce.compare import Tolerance, differences
+
+STORED = {
+    "curves": {"scheme": [1.0, 2.0, 4.0], "wcs": [0.0, 1e-12]},
+    "name": "x",
+    "count": 3,
+    "flag": True,
+}
+
+
+def altered(change) -> dict:
+    value = copy.deepcopy(STORED)
+    change(value)
+    return value
+
+
+def test_equal_data_agree():
+    assert differences(STORED, copy.deepcopy(STORED), Tolerance(rtol=0.0)) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [
+        (lambda v: v["curves"]["scheme"].__setitem__(2, 4.1), "curves.scheme[2]"),
+        (lambda v: v["curves"]["wcs"].__setitem__(0, 1e-30), "curves.wcs[0]"),
+        (lambda v: v["curves"]["scheme"].append(5.0), "curves.scheme"),
+        (lambda v: v.pop("name"), "name"),
+        (lambda v: v.update(extra=1), "extra"),
+        (lambda v: v.update(name="y"), "name"),
+        (lambda v: v.update(flag=1), "flag"),
+        (lambda v: v.update(count="3"), "count"),
+        (lambda v: v.update(count=None), "count"),
+        (lambda v: v.update(curves=[1.0]), "curves"),
+    ],
+)
+def test_every_alteration_is_named_by_its_key_path(change, path):
+    found = differences(STORED, altered(change), Tolerance(rtol=1e-6))
+    assert [difference.path for difference in found] == [path]
+
+
+def test_the_boundary_of_rtol():
+    tolerance = Tolerance(rtol=0.25)
+    assert differences({"a": 4.0}, {"a": 5.0}, tolerance) == []
+    (found,) = differences({"a": 4.0}, {"a": 5.0000001}, tolerance)
+    assert str(found) == "a: stored 4.0, got 5.0000001 (tolerance rtol 0.25)"
+
+
+def test_nan_never_agrees():
+    assert differences({"a": 1.0}, {"a": float("nan")}, Tolerance(rtol=1.0))
+    assert differences({"a": float("nan")}, {"a": float("nan")}, Tolerance(rtol=1.0))
+
+
+def test_a_pattern_overrides_the_figures_rtol():
+    tolerance = Tolerance(rtol=0.0, patterns={"curves.*": 0.1, "b": {"rtol": 0.0, "atol": 0.5}})
+    stored = {"curves": {"x": [[10.0]]}, "b": 1.0, "c": 1.0}
+    assert differences(stored, {"curves": {"x": [[10.9]]}, "b": 1.5, "c": 1.0}, tolerance) == []
+    found = differences(stored, {"curves": {"x": [[11.1]]}, "b": 1.6, "c": 1.0001}, tolerance)
+    assert [difference.path for difference in found] == ["b", "c", "curves.x[0][0]"]
+
+
+RUNS = {
+    "dsgd": {"runs": [[0.2, 0.5], [0.3, 0.6], [0.4, 0.7]], "mean": [0.3, 0.6]},
+    "rounds": [1, 2],
+}
+
+
+def shifted(by: float) -> dict:
+    value = copy.deepcopy(RUNS)
+    value["dsgd"]["runs"] = [[item + by for item in run] for run in value["dsgd"]["runs"]]
+    value["dsgd"]["mean"] = [item + by for item in value["dsgd"]["mean"]]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("by", "count"), [(0.0, 0), (0.299, 0), (-0.299, 0), (0.301, 2), (-0.301, 2)]
+)
+def test_seed_band_is_counted_in_deviations_of_the_stored_seeds(by, count):
+    found = differences(RUNS, shifted(by), Tolerance(seed_band=3.0))  # the deviation is 0.1
+    assert len(found) == count
+    assert all(difference.path.startswith("dsgd.runs[:]") for difference in found)
+
+
+def test_seed_floor_helps_where_the_seeds_agree_by_chance():
+    stored, got = {"a": {"runs": [[0.5], [0.5]]}}, {"a": {"runs": [[0.51], [0.51]]}}
+    assert differences(stored, got, Tolerance(seed_band=3.0))
+    assert differences(stored, got, Tolerance(seed_band=3.0, seed_floor=0.02)) == []
+
+
+def test_outside_runs_the_rtol_still_counts_and_shapes_must_match():
+    value = shifted(0.0)
+    value["rounds"] = [1, 3]
+    assert [item.path for item in differences(RUNS, value, Tolerance(seed_band=3.0))] == [
+        "rounds[1]"
+    ]
+    value = shifted(0.0)
+    value["dsgd"]["runs"].pop()
+    value["dsgd"]["mean"].pop()
+    found = differences(RUNS, value, Tolerance(seed_band=3.0))
+    assert [item.path for item in found] == ["dsgd.mean", "dsgd.runs"]
+
+
+# Files --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def toy(tmp_path, monkeypatch):
+    from reproduce import references
+
+    workbooks.build(tmp_path, monkeypatch)
+    workbooks.run_toy()
+    references.store("toy/fig1", "quick")
+    return tmp_path
+
+
+def test_a_run_agrees_with_its_own_numbers(toy):
+    assert compare.compare("toy/fig1", "quick") == []
+    assert compare.main(["toy/fig1"]) == 0
+
+
+def test_an_altered_stored_number_is_caught(toy, capsys):
+    path = compare.reference_path("toy/fig1", "quick")
+    stored = json.loads(path.read_text())
+    stored["data"]["y"][1] = 2.1
+    path.write_text(json.dumps(stored))
+    assert compare.main(["toy/fig1"]) == 1
+    assert "y[1]: stored 2.1, got 2.0 (tolerance rtol 1e-06)" in capsys.readouterr().out
+
+
+def test_other_verdicts_and_parameters_are_caught(toy):
+    workbooks.run_toy(sigma=1.0)
+    found = {item.path for item in compare.compare("toy/fig1", "quick")}
+    assert {"parameters.sigma", "verdicts.double"} <= found
+
+
+def test_an_unfinished_run_does_not_agree(toy):
+    workbooks.run_toy(finish=False)
+    path = paths.FIGURES / "toy/fig1.json"
+    record = json.loads(path.read_text())
+    assert record["complete"] is True  # every claim was decided before it was saved
+    path.write_text(json.dumps(record | {"complete": False}))
+    assert [item.path for item in compare.compare("toy/fig1", "quick")] == ["complete"]
+
+
+def test_missing_files_are_failures(toy, capsys):
+    assert compare.main(["toy/derivations"]) == 1
+    assert "run the notebook first" in capsys.readouterr().out
+    compare.reference_path("toy/fig1", "quick").unlink()
+    assert compare.main(["toy/fig1"]) == 1
+    assert "make references" in capsys.readouterr().out
+
+
+def test_stored_numbers_of_no_figure_are_a_failure(toy, capsys):
+    workbooks.run_derivations()
+    from reproduce import references
+
+    references.store("toy/derivations", "quick")
+    assert compare.main([]) == 0
+    (paths.REFERENCE / "quick/toy/old.json").write_text("{}")
+    assert compare.main([]) == 1
+    assert (
+        "old.json: stored numbers of a figure that the catalogue does not know"
+        in capsys.readouterr().out
+    )
+
+
+def test_unknown_figure_is_a_wrong_call(toy):
+    assert compare.main(["toy/fig9"]) == 2

@@ -1,0 +1,126 @@
+"""Two-level Poisson sampling: its law on small cases, its moments on large ones, its limits."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from repro.federated.participation import TwoLevelPoisson
+
+
+def counts(scheme, draws, seed):
+    """How often each record, and each pair of records, is drawn in `draws` iterations."""
+    rng = np.random.default_rng(seed)
+    total = int(np.sum(scheme.sizes))
+    pairs = np.zeros((total, total))
+    for _ in range(draws):
+        records = scheme.draw(rng).records
+        pairs[np.ix_(records, records)] += 1
+    return pairs
+
+
+def test_marginals_and_pairs_have_the_stated_probabilities():
+    """pq for a record, p q^2 within a client, p^2 q^2 across clients: within 5 standard errors."""
+    p, q, n = 0.35, 0.4, 20_000
+    sizes = [3, 1, 2]
+    pairs = counts(TwoLevelPoisson(sizes, p, q), n, seed=1)
+    owner = np.repeat(range(3), sizes)
+    for a, b in itertools.product(range(6), repeat=2):
+        expected = p * q if a == b else p * q**2 if owner[a] == owner[b] else p**2 * q**2
+        assert abs(pairs[a, b] / n - expected) < 5 * np.sqrt(expected * (1 - expected) / n), (a, b)
+
+
+def test_every_subset_has_the_stated_probability():
+    """All 2^3 outcomes of two clients with 1 and 2 records, against the product formula: chi-
+    squared.
+    """
+    p, q, n = 0.6, 0.3, 20_000
+    rng, scheme = np.random.default_rng(2), TwoLevelPoisson([1, 2], p, q)
+    seen = {}
+    for _ in range(n):
+        outcome = tuple(scheme.draw(rng).records)
+        seen[outcome] = seen.get(outcome, 0) + 1
+
+    def client(records, drawn):
+        together = p * q ** len(drawn) * (1 - q) ** (len(records) - len(drawn))
+        return together + (1 - p if not drawn else 0.0)
+
+    statistic = 0.0
+    for outcome in itertools.chain.from_iterable(
+        itertools.combinations(range(3), k) for k in range(4)
+    ):
+        expected = (
+            n
+            * client([0], [r for r in outcome if r == 0])
+            * client([1, 2], [r for r in outcome if r > 0])
+        )
+        statistic += (seen.get(outcome, 0) - expected) ** 2 / expected
+    assert statistic < 24.3  # the 99.9 % point of chi-squared with 7 degrees of freedom
+
+
+def test_the_batch_size_has_the_stated_mean_and_deviation():
+    scheme = TwoLevelPoisson(np.full(2333, 30), 0.01, 0.1)
+    rng = np.random.default_rng(3)
+    sizes = np.array([len(scheme.draw(rng).records) for _ in range(4000)])
+    assert scheme.mean_batch == pytest.approx(69.99)
+    assert abs(sizes.mean() - scheme.mean_batch) < 5 * scheme.batch_deviation / np.sqrt(4000)
+    assert sizes.std() == pytest.approx(scheme.batch_deviation, rel=0.06)
+
+
+def test_the_paper_s_federations():
+    many, few = (
+        TwoLevelPoisson([30] * 23_264, 0.001, 0.1),
+        TwoLevelPoisson([1000] * 697, 0.1, 0.001),
+    )
+    assert many.mean_batch == pytest.approx(69.792) and few.mean_batch == pytest.approx(69.7)
+    drawn = many.draw(np.random.default_rng(0))
+    assert 5 < len(drawn.clients) < 50 and set(drawn.records // 30) <= set(drawn.clients)
+    drawn = few.draw(np.random.default_rng(0))
+    assert set(drawn.records // 1000) <= set(drawn.clients)
+
+
+@pytest.mark.parametrize("sizes", [[4, 0, 2, 5], [1], [0, 0]])
+def test_limits(sizes):
+    rng, total = np.random.default_rng(0), sum(sizes)
+    everything = TwoLevelPoisson(sizes, 1.0, 1.0).draw(rng)
+    assert list(everything.clients) == list(range(len(sizes)))
+    assert list(everything.records) == list(range(total))
+    assert len(TwoLevelPoisson(sizes, 0.0, 1.0).draw(rng).clients) == 0
+    assert len(TwoLevelPoisson(sizes, 0.0, 1.0).draw(rng).records) == 0
+    nothing = TwoLevelPoisson(sizes, 1.0, 0.0).draw(rng)
+    assert len(nothing.clients) == len(sizes) and len(nothing.records) == 0
+
+
+def test_all_or_nothing_of_a_client_when_q_is_one():
+    scheme, rng = TwoLevelPoisson([3, 5, 0, 2], 0.5, 1.0), np.random.default_rng(4)
+    for _ in range(50):
+        drawn = scheme.draw(rng)
+        owner = np.repeat(range(4), [3, 5, 0, 2])[drawn.records]
+        assert list(drawn.records) == sorted(drawn.records)
+        assert {c: int((owner == c).sum()) for c in drawn.clients} == {
+            c: [3, 5, 0, 2][c] for c in drawn.clients
+        }
+
+
+def test_the_same_seed_draws_the_same():
+    scheme = TwoLevelPoisson([7] * 50, 0.3, 0.2)
+    first, second, other = (scheme.draw(np.random.default_rng(s)).records for s in (5, 5, 6))
+    assert np.array_equal(first, second) and not np.array_equal(first, other)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "p", "q", "name"),
+    [
+        ([3], -0.1, 0.5, "p"),
+        ([3], 1.1, 0.5, "p"),
+        ([3], 0.5, float("nan"), "q"),
+        ([3], 0.5, 2, "q"),
+        ([], 0.5, 0.5, "sizes"),
+        ([-1], 0.5, 0.5, "sizes"),
+        ([1.5], 0.5, 0.5, "sizes"),
+        ([[1]], 0.5, 0.5, "sizes"),
+    ],
+)
+def test_bad_input_is_named(sizes, p, q, name):
+    with pytest.raises(ValueError, match=f"^{name} must"):
+        TwoLevelPoisson(sizes, p, q)
