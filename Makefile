@@ -49,7 +49,7 @@ site:  ## turn the notebooks into web pages, build/site/index.html
 	$(run) -m reproduce site --profile $(PROFILE)
 
 lab:  ## open the notebooks in JupyterLab
-	$(run) -m jupyterlab --notebook-dir=.
+	@REPRO_PROGRESS_BAR=1 sh reproduce/python.sh -m jupyterlab --notebook-dir=.
 
 bench:  ## run the benchmarks
 	$(run) -m reproduce bench

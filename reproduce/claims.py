@@ -176,16 +176,15 @@ def decide_number(claim: Claim, ours: Any, reason: str, cell: str = "") -> Decis
 
 
 def decide_order(claim: Claim, holds: Any, ours: str, reason: str, cell: str = "") -> Decision:
-    """Record whether a statement about curves `holds`; when not, `reason` is needed."""
+    """Record whether a statement about curves `holds`; when not, `reason` is needed, else it is dropped."""
     _kind(claim, "order")
     if type(holds).__name__ not in ("bool", "bool_"):
         raise ClaimError(f"claim {claim.full_id}: holds must be True or False, got {holds!r}")
     _say(claim, "ours", ours)
     if not holds and not reason.strip():
         raise ClaimError(f"claim {claim.full_id} differs and no reason is given: pass reason=…")
-    return Decision(
-        claim.id, REPRODUCED if holds else DIFFERS, ours.strip(), reason.strip(), None, cell
-    )
+    verdict, why = (REPRODUCED, "") if holds else (DIFFERS, reason.strip())
+    return Decision(claim.id, verdict, ours.strip(), why, None, cell)
 
 
 def decide_derivation(

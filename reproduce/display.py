@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from reproduce.claims import DERIVATION_VERDICTS, RESULT_VERDICTS
+
 if TYPE_CHECKING:
     from reproduce.runner import Outcome
 
@@ -131,7 +133,9 @@ class Display:
 
 def verdicts(outcome: Outcome) -> str:
     """The count of verdicts in words."""
-    counts = [f"{count} {verdict}" for verdict, count in outcome.verdicts.items() if count]
+    order = dict.fromkeys((*RESULT_VERDICTS, *DERIVATION_VERDICTS, *outcome.verdicts))
+    found = {verdict: outcome.verdicts.get(verdict, 0) for verdict in order}
+    counts = [f"{count} {verdict}" for verdict, count in found.items() if count]
     return ", ".join(counts) or ("-" if outcome.status == "failed" else "no claims")
 
 

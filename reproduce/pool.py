@@ -82,7 +82,7 @@ def _perform(task: Task) -> dict[str, Any]:
     try:
         module, _, name = task.function.partition(":")
         function = getattr(importlib.import_module(module), name)
-        with _one_thread() as threads:
+        with _one_thread(task.config.get("device") != "cpu") as threads:
             start = time.monotonic()
             result = function(dict(task.config), task.seed)
             seconds = time.monotonic() - start
@@ -101,10 +101,10 @@ def _perform(task: Task) -> dict[str, Any]:
 
 
 @contextmanager
-def _one_thread() -> Iterator[int]:
-    """Limit torch to one thread where it computes on the CPU; yields the number of threads."""
+def _one_thread(gpu: bool) -> Iterator[int]:
+    """Limit torch to one thread unless it may use a GPU and there is one; yields their number."""
     torch = sys.modules.get("torch")
-    if torch is None or torch.cuda.is_available():
+    if torch is None or (gpu and torch.cuda.is_available()):
         yield torch.get_num_threads() if torch else 1
         return
     before = torch.get_num_threads()

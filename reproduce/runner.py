@@ -29,14 +29,14 @@ from pathlib import Path
 from typing import Any
 
 from repro import paths
-from repro.atomic import WriteError, write_json
+from repro.atomic import SUFFIX, WriteError, write_json
 from reproduce import fingerprint, parameters
 from reproduce.catalogue import Figure
 from reproduce.display import Display
 from reproduce.machine import THREADS, cores, python_path
 
-ENDINGS = ("json", "png", "pdf")
-"""The files of a figure; the json lists which of the others there are."""
+SCRAP_SECONDS = 600
+"""Age from which an unfinished file counts as left behind."""
 
 
 class RunError(Exception):
@@ -167,6 +167,14 @@ def check_writable(folder: Path) -> None:
         raise RunError(f"cannot write to {folder}: {reason}; nothing was run") from None
 
 
+def remove_scraps(folder: Path) -> None:
+    """Remove what killed processes have left of unfinished files in `folder`."""
+    for path in folder.rglob(f".*{SUFFIX}"):
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > SCRAP_SECONDS:
+                path.unlink()
+
+
 @contextmanager
 def alone(what: str, say: Callable[[str], None]) -> Iterator[int]:
     """Hold the lock on `build/` and `figures/`; yields the descriptor that holds it.
@@ -241,9 +249,8 @@ class _Run:
 
     def all(self, entries: Sequence[Figure]) -> list[Outcome]:
         """Decide which figures are out of date and run those; outcomes in the order given."""
-        for folder in ("running", "failed"):
-            base = paths.BUILD / folder
-            shutil.rmtree(base if folder == "running" else base / self.profile, ignore_errors=True)
+        shutil.rmtree(paths.BUILD / "running", ignore_errors=True)
+        remove_scraps(paths.FIGURES)
         found: dict[str, Outcome] = {}
         todo: list[tuple[Figure, dict[str, str]]] = []
         for entry in entries:
@@ -326,6 +333,8 @@ class _Run:
             "parameters": entry.parameters(self.profile),
         }
         log = running.with_suffix(".log")
+        for old in self._failed(entry).glob(f"{entry.name}.*"):
+            old.unlink()
         result = self._work(order, log, self._environment(progress))
         cost = {"seconds": result.get("seconds"), "peak_mib": result.get("peak_mib")}
         error = result["error"]
@@ -351,7 +360,7 @@ class _Run:
 
     def _keep_failed(self, entry: Figure, running: Path) -> str:
         """Move what a failed run has left out of the way; return where to."""
-        folder = paths.BUILD / "failed" / self.profile / entry.paper
+        folder = self._failed(entry)
         kept = ""
         with suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
@@ -360,6 +369,9 @@ class _Run:
                     os.replace(path, folder / path.name)
                     kept = str(folder / path.name)
         return kept
+
+    def _failed(self, entry: Figure) -> Path:
+        return paths.BUILD / "failed" / self.profile / entry.paper
 
     def _environment(self, progress: Path) -> dict[str, str]:
         environment = dict(os.environ)

@@ -78,7 +78,7 @@ def positive_part(function, low, high, pieces=200):
 
 
 def weights(direction, epsilon, p, q):
-    """Factor, w1, w0: P - alpha Q = factor (M1 - w1 M0 - w0 N), or the same with roles exchanged."""
+    """Factor, w1, w0: P - alpha Q = factor (M1 - w1 M0 - w0 N), or with the roles exchanged."""
     alpha, p, q = mp.exp(mp.mpf(epsilon)), mp.mpf(p), mp.mpf(q)
     factor = p * q if direction == "remove" else p * (1 - alpha * (1 - q))
     own = p * (alpha - 1 + q) if direction == "remove" else alpha * p * q
@@ -101,7 +101,7 @@ def subsampled_delta(direction, epsilon, *, p, q, sigma):
 
 
 def repaired_theorem(direction, epsilon, *, p, q, sigma, d):
-    """p q Int [sum_i b_i [N(i + 1) - w1 N(i)]_+ - w0 N(0)]_+, or its mirror image, by quadrature."""
+    """p q Int [sum_i b_i [N(i + 1) - w1 N(i)]_+ - w0 N(0)]_+, or its mirror, by quadrature."""
     factor, w1, w0 = weights(direction, epsilon, p, q)
     sigma, q = mp.mpf(sigma), mp.mpf(q)
     b = [mp.binomial(d, i) * q**i * (1 - q) ** (d - i) for i in range(d + 1)]

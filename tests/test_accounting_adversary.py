@@ -1,4 +1,4 @@
-"""An adversary who chooses the gradients: nothing may exceed "upper", and the paper's formula falls.
+"""An adversary who chooses the gradients: nothing may exceed "upper", and Theorem 4.1 falls.
 
 All subsets of the records are enumerated and the divergence is integrated on a grid, in one, two or
 three dimensions, from the definition. The quadrature is good to a few parts in a thousand.
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import warnings
 
-import accounting_reference as reference
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+import accounting_reference as reference
 from repro.accounting import InvalidBoundWarning, RandomParticipation
 
 QUADRATURE = 3e-3
@@ -68,14 +68,21 @@ def test_random_gradients(d, dimension, trials, p, q, sigma, epsilon):
         vectors = rng.normal(size=(d + 1, dimension))
         vectors *= (rng.random((d + 1, 1)) ** 0.3) / np.linalg.norm(vectors, axis=1, keepdims=True)
         found = reference.divergences(
-            vectors[0], vectors[1:], p=p, q=q, sigma=sigma, epsilon=epsilon,
+            vectors[0],
+            vectors[1:],
+            p=p,
+            q=q,
+            sigma=sigma,
+            epsilon=epsilon,
             step=0.05 if dimension == 2 else 0.2,
         )
         assert_not_above(found, limit)
 
 
 @pytest.mark.parametrize("way", [0, 1], ids=["remove", "add"])
-@pytest.mark.parametrize("d, p, q, sigma, epsilon", [(2, 0.1, 0.3, 1.0, 0.5), (2, 0.5, 0.5, 1.0, 0.1)])
+@pytest.mark.parametrize(
+    "d, p, q, sigma, epsilon", [(2, 0.1, 0.3, 1.0, 0.5), (2, 0.5, 0.5, 1.0, 0.1)]
+)
 def test_local_search_stays_between_lower_and_upper(way, d, p, q, sigma, epsilon):
     """Angles of all records are optimised; the best found confirms how tight ``lower`` is."""
     upper = bounds(d, p, q, sigma, epsilon)[way]

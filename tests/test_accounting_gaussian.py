@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import accounting_reference as reference
 import mpmath as mp
 import numpy as np
 import pytest
@@ -10,6 +9,7 @@ from dp_accounting.pld import privacy_loss_mechanism
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import accounting_reference as reference
 from repro.accounting import (
     CentralizedShuffling,
     GaussianMechanism,
@@ -99,8 +99,14 @@ def test_poisson_is_monotone(sigma, rate, epsilon, factor):
         assert 0 <= value <= 1
         slack = 1e-12 + 1e-9 * value
         assert base.delta(epsilon * factor, direction=direction) <= value + slack
-        assert PoissonGaussian(sigma * factor, rate=rate).delta(epsilon, direction=direction) <= value + slack
-        assert PoissonGaussian(sigma, rate=rate / factor).delta(epsilon, direction=direction) <= value + slack
+        assert (
+            PoissonGaussian(sigma * factor, rate=rate).delta(epsilon, direction=direction)
+            <= value + slack
+        )
+        assert (
+            PoissonGaussian(sigma, rate=rate / factor).delta(epsilon, direction=direction)
+            <= value + slack
+        )
 
 
 @settings(max_examples=30, derandomize=True, deadline=None)

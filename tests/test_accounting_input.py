@@ -140,7 +140,9 @@ def test_every_exported_mechanism_is_covered_here():
     found = {
         x
         for x in vars(accounting).values()
-        if inspect.isclass(x) and issubclass(x, accounting.Mechanism) and x is not accounting.Mechanism
+        if inspect.isclass(x)
+        and issubclass(x, accounting.Mechanism)
+        and x is not accounting.Mechanism
     }
     assert found == set(GOOD)
 

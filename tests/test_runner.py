@@ -96,6 +96,10 @@ def test_a_workbook_from_first_run_to_nothing_to_do(root, capsys, monkeypatch):
     add(root, "fig1")
     add(root, "fig2", "y = 1\n1 / 0")
     add(root, "fig3", 'used = "repro.toy:x"')
+    scrap = paths.FIGURES / "toy/.fig1.json.1.2.partial"
+    scrap.parent.mkdir(parents=True)
+    scrap.touch()
+    os.utime(scrap, (0, 0))
     (root / "build/running/quick").mkdir(parents=True)
     (root / "build/running/quick/left.ipynb").write_text("half of one")
 
@@ -109,6 +113,7 @@ def test_a_workbook_from_first_run_to_nothing_to_do(root, capsys, monkeypatch):
     assert not (root / "build/quick/toy/fig2.ipynb").exists()
     assert (root / "build/failed/quick/toy/fig2.ipynb").exists()
     assert not (root / "build/running/quick/left.ipynb").exists()
+    assert not scrap.exists()
     assert float(re.search(r"toy/fig1.*\| +([\d.]+) \| +(\d+) \|", out)[2]) > 30
 
     workbooks.edit_notebook(root / "notebooks/toy/fig2.ipynb", "1 / 0", "1 / 1")

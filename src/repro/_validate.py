@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-__all__ = ["choice", "in_unit", "integer", "nonnegative", "positive", "probability_open"]
+__all__ = ["broadcastable", "choice", "in_unit", "integer", "nonnegative", "positive", "probability_open"]
 
 
 def _numeric(name: str, value: object, allowed: str) -> np.ndarray:
@@ -68,3 +68,13 @@ def choice(name: str, value: object, allowed: Iterable[str]) -> str:
     if not isinstance(value, str) or value not in words:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, words))}, got {value!r}")
     return value
+
+
+def broadcastable(**arrays: object) -> tuple[int, ...]:
+    """The common shape of several arguments; an error names all of them with their shapes."""
+    shapes = {name: np.shape(value) for name, value in arrays.items()}
+    try:
+        return np.broadcast_shapes(*shapes.values())
+    except ValueError:
+        listed = ", ".join(f"{name} of shape {shape}" for name, shape in shapes.items() if shape)
+        raise ValueError(f"{listed} must broadcast against each other") from None

@@ -17,11 +17,14 @@ from repro._validate import choice, integer
 __all__ = [
     "Leak",
     "Mixture",
+    "average_pair",
     "client_pair",
+    "crossing_signs",
     "grid_divergence",
     "line_divergence",
     "sampled_divergence",
     "search_leaks",
+    "shared_out_integral",
     "sign_changes",
 ]
 
@@ -80,7 +83,7 @@ def line_divergence(first: Mixture, second: Mixture, sigma: float, alpha: float,
             return density(first, z) - mp.mpf(alpha) * density(second, z)
 
         means = np.concatenate([first.means[:, 0], second.means[:, 0]])
-        grid = np.linspace(means.min() - 14 * sigma, means.max() + 14 * sigma, 400)
+        grid = np.linspace(means.min() - 20 * sigma, means.max() + 20 * sigma, 600)
         signs = [mp.sign(gap(z)) for z in grid]
         cuts = [grid[0]]
         for a, b, left, right in zip(grid, grid[1:], signs, signs[1:], strict=False):
@@ -90,7 +93,7 @@ def line_divergence(first: Mixture, second: Mixture, sigma: float, alpha: float,
         total = mp.mpf(0)
         for a, b in zip(cuts, cuts[1:], strict=False):
             if gap((a + b) / 2) > 0:
-                total += mp.quad(gap, mp.linspace(a, b, 8))
+                total += mp.quad(gap, mp.linspace(a, b, 12))
         return float(total)
 
 
@@ -152,10 +155,10 @@ def search_leaks(
     rng = np.random.default_rng(seed)
     record, alpha = np.array([1.0, 0.0]), np.exp(epsilon)
 
-    def delta(others: np.ndarray) -> float:
+    def delta(others: np.ndarray, points: int = 161) -> float:
         with_record, without = client_pair(others, record, p, q)
         pair = (with_record, without) if direction == "remove" else (without, with_record)
-        return grid_divergence(*pair, sigma, alpha)
+        return grid_divergence(*pair, sigma, alpha, points)
 
     def polar(angle, norm):
         return np.stack([norm * np.cos(angle), norm * np.sin(angle)], axis=-1)
@@ -170,7 +173,7 @@ def search_leaks(
         moved /= np.maximum(1.0, np.linalg.norm(moved, axis=1, keepdims=True))
         if (value := delta(moved)) > best:
             best, others = value, moved
-    return Leak(best, others, record)
+    return Leak(delta(others, 801), others, record)
 
 
 def sign_changes(coefficients) -> int:
@@ -178,3 +181,64 @@ def sign_changes(coefficients) -> int:
     signs = np.sign(np.asarray(coefficients, dtype=float))
     signs = signs[signs != 0]
     return int(np.sum(signs[1:] != signs[:-1]))
+
+
+def crossing_signs(d: int, q: float, weight: float) -> np.ndarray:
+    """Signs of the coefficients of the integrand of equation (28) as a polynomial in exp(z C / sigma^2).
+
+    Args:
+      d, q: number of other records and sampling rate.
+      weight: alpha' c2bar >= 1.
+
+    Returns:
+      d + 2 signs: that of t^k is b_{k-1} - weight b_k; that of the constant is negative.
+    """
+    with mp.workdps(50):
+        b = [mp.binomial(d, k) * mp.mpf(q) ** k * (1 - mp.mpf(q)) ** (d - k) for k in range(d + 1)]
+        inner = [mp.sign(b[k - 1] - mp.mpf(weight) * b[k]) for k in range(1, d + 1)]
+    return np.array([-1, *(int(s) for s in inner), 1])
+
+
+def average_pair(others, record, p: float, q: float) -> tuple[Mixture, Mixture]:
+    """As :func:`client_pair`, for a client that sends the average of its sampled gradients."""
+    d = len(others)
+    sizes = np.array([sum(chosen) for chosen in product((0, 1), repeat=d)])
+    counts = np.concatenate([[1], sizes, sizes + 1]), np.concatenate([[1], sizes])
+    pair = client_pair(others, record, p, q)
+    with_record, without = (
+        Mixture(m.weights, m.means / np.maximum(c, 1)[:, None]) for m, c in zip(pair, counts, strict=True)
+    )
+    return with_record, without
+
+
+def shared_out_integral(
+    epsilon: float, direction: str, *, d: int, p: float, q: float, sigma: float, digits: int = 25
+) -> float:
+    """The integral of the repaired Theorem 4.1, by high-precision quadrature of its definition."""
+    choice("direction", direction, ("remove", "add"))
+    with mp.workdps(digits):
+        alpha, p_, q_ = mp.e ** mp.mpf(epsilon), mp.mpf(p), mp.mpf(q)
+        b = [mp.binomial(d, i) * q_**i * (1 - q_) ** (d - i) for i in range(d + 1)]
+        kappa = q_ if direction == "remove" else 1 - alpha * (1 - q_)
+        if kappa <= 0:
+            return 0.0
+        first = 1 if direction == "remove" else 0
+        w1 = 1 + (alpha - 1) / q_ if direction == "remove" else alpha * q_ / kappa
+        w0 = (alpha - 1) * (1 - p_) / (p_ * kappa)
+        kinks = [first + i - mp.mpf(1) / 2 + sigma**2 * mp.log(w1) for i in range(d + 1)]
+
+        def kept(z):
+            return mp.fsum(
+                b[i] * max(mp.npdf(z, i + first, sigma) - w1 * mp.npdf(z, i + first - 1, sigma), 0)
+                for i in range(d + 1)
+            ) - w0 * mp.npdf(z, 0, sigma)
+
+        # The bracket turns positive once: every later count only adds, silence only fades.
+        low, high = kinks[0], kinks[-1] + d + 12 * sigma
+        for _ in range(80):
+            middle = (low + high) / 2
+            low, high = (low, middle) if kept(middle) > 0 else (middle, high)
+        end = max(high, d + 1) + 12 * sigma
+        cuts = [high, *(k for k in kinks if k > high), end]
+        pieces = [x for a, c in zip(cuts, cuts[1:], strict=False) for x in mp.linspace(a, c, 6)[:-1]]
+        return float(p_ * kappa * mp.quad(kept, [*pieces, end]))

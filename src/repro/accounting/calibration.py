@@ -46,7 +46,11 @@ def calibrate_sigma(
     epsilon = float(nonnegative("epsilon", epsilon))
     delta = float(probability_open("delta", delta))
     choice("method", method, METHODS)
-    low, high = (float(positive("bounds", b)) for b in bounds)
+    ends = positive("bounds", bounds)
+    if ends.shape != (2,) or not ends[0] < ends[1]:
+        raise ValueError(f"bounds must be two increasing positive numbers, got {bounds!r}")
+    low, high = map(float, ends)
+    rtol = float(positive("rtol", rtol))
 
     def excess(log_sigma: float) -> float:
         value = mechanism(float(np.exp(log_sigma))).delta(epsilon, method=method)

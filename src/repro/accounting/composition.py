@@ -9,6 +9,7 @@ import numpy as np
 from dp_accounting.pld import privacy_loss_distribution as pld_lib
 
 from repro._validate import choice, integer, nonnegative, probability_open
+from repro.accounting._losses import profile, threshold
 from repro.accounting.mechanism import DIRECTIONS, METHODS, Mechanism
 
 __all__ = ["Composition", "compose"]
@@ -44,6 +45,8 @@ class Composition:
     rounds: int
 
     def __post_init__(self) -> None:
+        if not isinstance(self.mechanism, Mechanism):
+            raise ValueError(f"mechanism must be a mechanism of this package, got {self.mechanism!r}")
         if self.mechanism._shape():
             raise ValueError(f"mechanism must have scalar fields, got {self.mechanism!r}")
 
@@ -52,15 +55,18 @@ class Composition:
         return {}
 
     def _interval(self, method: str) -> float:
-        """Fine enough that rounding matters little: it costs at most one interval per round below,
-        and second order in the interval above."""
+        """Fine enough that rounding matters little: it costs at most one interval per round below, and
+        second order in the interval above. Where a single loss is large the grid is coarser, so that it
+        keeps to a few hundred thousand points."""
+        reach = 1.0
+        while self.mechanism.delta(reach, direction="both") > 1e-15:
+            reach *= 2.0
         fine = 2e-2 / self.rounds if method == "lower" else 1e-3 / np.sqrt(self.rounds)
-        return float(np.clip(fine, 1e-5, 1e-4))
+        return float(max(np.clip(fine, 1e-5, 1e-4), reach / 2e5))
 
-    def _plds(self, method: str, direction: str) -> list:
+    def _plds(self, method: str) -> list:
         choice("method", method, METHODS)
-        choice("direction", direction, DIRECTIONS)
-        self.mechanism._checked(method, direction)
+        self.mechanism._checked(method, "both")
         if method not in self._composed:
             interval = self._interval(method)
             single = (
@@ -69,15 +75,19 @@ class Composition:
                 else [self.mechanism._pld(method, interval)]
             )
             self._composed[method] = [one.self_compose(self.rounds) for one in single]
-        one_sided = {"both": lambda x: x, "remove": _remove_only, "add": _add_only}[direction]
-        return [one_sided(x) for x in self._composed[method]]
+        return self._composed[method]
+
+    def _pmfs(self, method: str, direction: str) -> list:
+        """The loss distributions of the chosen directions, dp-accounting's one-sided objects."""
+        names = {"both": ("_pmf_remove", "_pmf_add"), "remove": ("_pmf_remove",), "add": ("_pmf_add",)}
+        choice("direction", direction, DIRECTIONS)
+        return [getattr(x, name) for x in self._plds(method) for name in names[direction]]
 
     def delta(self, epsilon, *, method: str = "upper", direction: str = "both"):
         """Smallest delta for each epsilon >= 0 after all rounds; see :meth:`Mechanism.delta`."""
         epsilon = nonnegative("epsilon", epsilon)
-        flat, inverse = np.unique(epsilon.ravel(), return_inverse=True)
-        values = [x.get_delta_for_epsilon(flat) for x in self._plds(method, direction)]
-        value = np.clip(np.max(values, axis=0), 0.0, 1.0)[inverse].reshape(epsilon.shape)
+        values = [profile(pmf, epsilon.ravel()) for pmf in self._pmfs(method, direction)]
+        value = np.clip(np.max(values, axis=0), 0.0, 1.0).reshape(epsilon.shape)
         return float(value) if value.ndim == 0 else value
 
     def epsilon(self, delta, *, method: str = "upper", direction: str = "both"):
@@ -87,10 +97,8 @@ class Composition:
           ValueError: delta out of range, or so small that no finite epsilon can be certified.
         """
         delta = probability_open("delta", delta)
-        plds = self._plds(method, direction)
-        value = np.array(
-            [max(x.get_epsilon_for_delta(float(t)) for x in plds) for t in delta.ravel()]
-        ).reshape(delta.shape)
+        pmfs = self._pmfs(method, direction)
+        value = np.max([threshold(pmf, delta.ravel()) for pmf in pmfs], axis=0).reshape(delta.shape)
         if not np.all(np.isfinite(value)):
             raise ValueError(f"delta must exceed the truncated mass of {self.rounds} rounds, got {delta!r}")
         return float(value) if value.ndim == 0 else value
@@ -101,12 +109,4 @@ class Composition:
 
     def pld(self, *, method: str = "upper") -> pld_lib.PrivacyLossDistribution:
         """The composed loss distribution (for "lower" that of the first explicit pair)."""
-        return self._plds(method, "both")[0]
-
-
-def _remove_only(pld):
-    return pld_lib.PrivacyLossDistribution(pld._pmf_remove)
-
-
-def _add_only(pld):
-    return pld_lib.PrivacyLossDistribution(pld._pmf_add)
+        return self._plds(method)[0]

@@ -9,7 +9,7 @@ from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
 from dp_accounting.pld import privacy_loss_distribution as pld_lib
 from dp_accounting.rdp import RdpAccountant
 
-from repro._validate import in_unit, positive
+from repro._validate import broadcastable, in_unit, positive
 from repro.accounting._gaussian import log_shift_divergence
 from repro.accounting._weights import weights
 from repro.accounting.mechanism import Mechanism, frozen_field
@@ -61,6 +61,7 @@ class GaussianMechanism(Mechanism):
     def __post_init__(self) -> None:
         frozen_field(self, "sigma", positive("sigma", self.sigma))
         frozen_field(self, "sensitivity", positive("sensitivity", self.sensitivity))
+        broadcastable(sigma=self.sigma, sensitivity=self.sensitivity)
 
     def _log_delta(self, epsilon, direction, method):
         return log_shift_divergence(np.divide(self.sensitivity, self.sigma), epsilon)
@@ -102,6 +103,7 @@ class PoissonGaussian(Mechanism):
         frozen_field(self, "sigma", positive("sigma", self.sigma))
         frozen_field(self, "rate", in_unit("rate", self.rate))
         frozen_field(self, "sensitivity", positive("sensitivity", self.sensitivity))
+        broadcastable(sigma=self.sigma, rate=self.rate, sensitivity=self.sensitivity)
 
     def _log_delta(self, epsilon, direction, method):
         return log_poisson_gaussian(

@@ -10,7 +10,7 @@ import numpy as np
 from dp_accounting.pld import privacy_loss_distribution as pld_lib
 from scipy.optimize import elementwise
 
-from repro._validate import choice, nonnegative, positive, probability_open
+from repro._validate import broadcastable, choice, nonnegative, positive, probability_open
 from repro.accounting._discretise import pessimistic
 from repro.accounting._gaussian import compress
 
@@ -73,7 +73,7 @@ class Mechanism(ABC):
         """
         epsilon = nonnegative("epsilon", epsilon)
         self._checked(method, direction)
-        shape = np.broadcast_shapes(epsilon.shape, self._shape())
+        shape = broadcastable(epsilon=epsilon, **{type(self).__name__: np.empty(self._shape())})
         value = np.exp(self._log_delta_in(np.broadcast_to(epsilon, shape), direction, method))
         return float(value) if value.ndim == 0 else value
 
@@ -94,7 +94,7 @@ class Mechanism(ABC):
         """
         delta = probability_open("delta", delta)
         self._checked(method, direction)
-        shape = np.broadcast_shapes(delta.shape, self._shape())
+        shape = broadcastable(delta=delta, **{type(self).__name__: np.empty(self._shape())})
         target = np.log(np.broadcast_to(delta, shape)).ravel()
         at = self._flat(shape)
 

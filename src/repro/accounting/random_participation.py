@@ -13,7 +13,7 @@ from dataclasses import KW_ONLY, dataclass
 import numpy as np
 from dp_accounting.pld import privacy_loss_distribution as pld_lib
 
-from repro._validate import in_unit, integer, positive
+from repro._validate import broadcastable, in_unit, integer, positive
 from repro.accounting._binomial import window
 from repro.accounting._discretise import optimistic
 from repro.accounting._explicit import COSINES, log_aligned, log_oblique, pair_masses
@@ -35,13 +35,18 @@ __all__ = [
 ]
 
 _CELLS = 4_000_000
+#: Noise multipliers below these are raised to them. At 1e-5 the clip is 1e5 standard deviations wide and
+#: the divergence has reached its noiseless value in double precision; a lower bound may always assume
+#: more noise, and a coarser grid then suffices.
+_NOISELESS = {"upper": 1e-5, "paper": 1e-5, "lower": 0.03}
 #: Angles of the explicit pairs that lower bounds on compositions try.
-_COMPOSED_COSINES = (0.0, 0.3, 0.6, 0.9)
+_COMPOSED_COSINES = (0.0, 0.3, 0.6, 0.9, 1.0)
 
 
 def _store(instance, **checks) -> None:
     for name, check in checks.items():
         frozen_field(instance, name, check(name, getattr(instance, name)))
+    broadcastable(**{name: getattr(instance, name) for name in checks})
 
 
 def _log_upper(epsilon, s, p, q, d: int, direction: str) -> np.ndarray:
@@ -110,6 +115,7 @@ class RandomParticipation(Mechanism):
         epsilon, s, p, q = np.broadcast_arrays(epsilon, s, self.p, self.q)
         shape, d = epsilon.shape, self.samples_per_client
         epsilon, s, p, q = (np.array(x, dtype=float).ravel() for x in (epsilon, s, p, q))
+        s = np.maximum(s, _NOISELESS[method])
         # Theorem 4.1 states one direction and calls the other "without loss of generality".
         direction = "remove" if method == "paper" else direction
         result = log_poisson_gaussian(epsilon, s, p * q, direction)
@@ -148,7 +154,7 @@ class RandomParticipation(Mechanism):
             "add" direction the others point the opposite way.
           interval: spacing of the discretised losses, > 0.
         """
-        setting = (self.sigma / self.clip, self.p, self.q, self.samples_per_client)
+        setting = (max(self.sigma / self.clip, _NOISELESS["lower"]), self.p, self.q, self.samples_per_client)
         with_record, without = pair_masses(*setting, cosine)
         with_opposed, without_opposed = pair_masses(*setting, -cosine)
         return optimistic(

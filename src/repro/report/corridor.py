@@ -68,11 +68,11 @@ def corridor(
 
 
 def legend(figure: Figure) -> None:
-    """One legend below both panels, without repeats; call again after adding curves."""
+    """One legend above both panels, without repeats; call again after adding curves."""
     for old in figure.legends:
         old.remove()
     found: dict[str, object] = {}
     for axis in reversed(figure.axes):
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
             found.setdefault(label, handle)
-    figure.legend(found.values(), found.keys(), loc="outside lower center", ncols=len(found))
+    figure.legend(found.values(), found.keys(), loc="outside upper center", ncols=len(found))
