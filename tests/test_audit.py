@@ -22,7 +22,9 @@ ONE, ZERO = (Mixture(np.ones(1), np.array([[m]])) for m in (1.0, 0.0))
 
 def test_client_pair_enumerates_every_subset():
     with_record, without = client_pair([[1.0], [10.0]], [100.0], 0.5, 0.25)
-    assert with_record.weights.sum() == pytest.approx(1) and without.weights.sum() == pytest.approx(1)
+    assert with_record.weights.sum() == pytest.approx(1) and without.weights.sum() == pytest.approx(
+        1
+    )
     chance = dict(zip(without.means[1:, 0], without.weights[1:], strict=True))
     assert chance == pytest.approx({0: 9 / 32, 1: 3 / 32, 10: 3 / 32, 11: 1 / 32})
     both = dict(zip(with_record.means[-4:, 0], with_record.weights[-4:], strict=True))

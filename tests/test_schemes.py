@@ -20,7 +20,10 @@ def test_corridor_is_kept_by_the_bracket_and_left_by_the_formula():
 
 def test_position_is_zero_at_cs_and_one_at_wcs():
     curves = evaluate(schemes(**SETTING), "delta", np.array([0.5, 1.0]))
-    curves["d = 1"]["upper"], curves["d = 10"]["upper"] = curves["CS"]["upper"], curves["WCS"]["upper"]
+    curves["d = 1"]["upper"], curves["d = 10"]["upper"] = (
+        curves["CS"]["upper"],
+        curves["WCS"]["upper"],
+    )
     assert np.allclose(position(curves, "d = 1", "upper"), 0)
     assert np.allclose(position(curves, "d = 10", "upper"), 1)
 
@@ -41,10 +44,14 @@ def test_evaluate_refuses_an_unknown_quantity():
         evaluate(schemes(**SETTING), "alpha", 1.0)
 
 
-@pytest.mark.parametrize("name, wcs, ols", [("many small clients", 7.665, 22.497), ("few large clients", 0.8739, 1.1035)])
+@pytest.mark.parametrize(
+    "name, wcs, ols", [("many small clients", 7.665, 22.497), ("few large clients", 0.8739, 1.1035)]
+)
 def test_baseline_levels_and_the_bracket(name, wcs, ols):
     levels = noise_levels(SETTINGS[name], epsilon=0.015, delta=1e-6)
-    assert levels["WCS"] == pytest.approx(wcs, rel=1e-4) and levels["OLS"] == pytest.approx(ols, rel=1e-4)
+    assert levels["WCS"] == pytest.approx(wcs, rel=1e-4) and levels["OLS"] == pytest.approx(
+        ols, rel=1e-4
+    )
     assert levels["CS"] < levels["scheme, lower"] <= levels["scheme, upper"] < levels["WCS"]
     assert SETTINGS[name].printed["scheme"] < levels["scheme, lower"]
 
@@ -72,7 +79,9 @@ def test_random_checkins_agree_with_the_theorem_written_out():
     local = PoissonGaussian(300.0, rate=0.05)
     found = random_checkins_epsilon(delta, local=local, check_in=p0, slots=m)[0]
     wide = np.exp(8 * eps0)
-    theorem = p0**2 * wide * (wide - 1) ** 2 / (2 * m) + p0 * (wide - 1) * np.sqrt(2 * wide * np.log(2 / delta) / m)
+    theorem = p0**2 * wide * (wide - 1) ** 2 / (2 * m) + p0 * (wide - 1) * np.sqrt(
+        2 * wide * np.log(2 / delta) / m
+    )
     assert 0 < found < theorem  # the local randomizer is well within eps0 = 0.01, delta0 -> 0
 
 

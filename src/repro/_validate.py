@@ -11,7 +11,15 @@ from collections.abc import Iterable
 
 import numpy as np
 
-__all__ = ["broadcastable", "choice", "in_unit", "integer", "nonnegative", "positive", "probability_open"]
+__all__ = [
+    "broadcastable",
+    "choice",
+    "in_unit",
+    "integer",
+    "nonnegative",
+    "positive",
+    "probability_open",
+]
 
 
 def _numeric(name: str, value: object, allowed: str) -> np.ndarray:

@@ -29,9 +29,7 @@ class Comb:
         self.per_clip = per_clip
         width = weights.shape[1]
         points = (width - 1 + 2 * reach) * per_clip + 1
-        self._offset = (
-            np.arange(points + (width - 1) * per_clip) / per_clip - reach - (width - 1)
-        )
+        self._offset = np.arange(points + (width - 1) * per_clip) / per_clip - reach - (width - 1)
         self.y = first[:, None] + self._offset[(width - 1) * per_clip :]
 
     def mixture(self, function: Callable[[np.ndarray], np.ndarray], shift: float) -> np.ndarray:

@@ -111,6 +111,11 @@ def optimistic(
       dp-accounting's object with both directions, rounded downwards.
     """
     return pld_lib.PrivacyLossDistribution.create_from_rounded_probability(
-        _rounded_down(*remove, interval), 0.0, interval, False,
-        _rounded_down(*add, interval), 0.0, symmetric=False,
+        _rounded_down(*remove, interval),
+        0.0,
+        interval,
+        False,
+        _rounded_down(*add, interval),
+        0.0,
+        symmetric=False,
     )

@@ -29,7 +29,9 @@ COSINES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 _STEP = 1 / 6  # of the grid, in standard deviations: the trapezoidal rule is exponentially accurate
 _REACH = 9.0
 _CELLS = 4_000_000
-_CELL = 1 / 14  # of the discretised outcomes, in standard deviations: costs privacy loss to second order
+_CELL = (
+    1 / 14
+)  # of the discretised outcomes, in standard deviations: costs privacy loss to second order
 
 
 def _log_normal(z):
@@ -109,7 +111,9 @@ def log_oblique(epsilon, s, p, q, d: int, cosine: float, direction: str) -> np.n
     mu = np.sqrt(1 - cosine**2) / s
     for group in _groups(pairs[0], d):
         log_dy, log_m1, log_m0, log_n = _profiles(pairs[0, group], pairs[1, group], d, cosine)
-        rows = np.flatnonzero((inverse >= group.start) & (inverse < group.stop) & np.isfinite(factor))
+        rows = np.flatnonzero(
+            (inverse >= group.start) & (inverse < group.stop) & np.isfinite(factor)
+        )
         step = max(1, _CELLS // log_n.shape[1])
         for part in (rows[k : k + step] for k in range(0, rows.size, step)):
             at = inverse[part] - group.start
@@ -142,7 +146,9 @@ def _groups(s: np.ndarray, d: int) -> list[slice]:
     return groups
 
 
-def pair_masses(s: float, p: float, q: float, d: int, cosine: float) -> tuple[np.ndarray, np.ndarray]:
+def pair_masses(
+    s: float, p: float, q: float, d: int, cosine: float
+) -> tuple[np.ndarray, np.ndarray]:
     """Probabilities, with and without the record, of the cells of a grid on the (u, v) plane.
 
     Reporting only the cell is post-processing, so whatever these two discrete distributions leak,
@@ -169,7 +175,11 @@ def pair_masses(s: float, p: float, q: float, d: int, cosine: float) -> tuple[np
     near = near[near < grid.y[0, 0]]
     stay = cells(ndtr(np.concatenate([near, grid.y[0]]) / s))
     m0, m1 = (
-        cells(np.concatenate([0 * near, np.minimum(grid.mixture(lambda y: ndtr(y[None] / s), shift)[0], 1.0)]))
+        cells(
+            np.concatenate(
+                [0 * near, np.minimum(grid.mixture(lambda y: ndtr(y[None] / s), shift)[0], 1.0)]
+            )
+        )
         for shift in (0.0, cosine)
     )
     across = edges(0.0, sine)

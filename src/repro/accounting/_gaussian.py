@@ -22,7 +22,11 @@ def log_expm1(x: np.ndarray) -> np.ndarray:
     """log(exp(x) - 1) for x >= 0, without overflow; -inf at 0."""
     x = np.asarray(x, dtype=float)
     with np.errstate(divide="ignore"):
-        return np.where(x > 1.0, x + np.log1p(-np.exp(-np.maximum(x, 1.0))), np.log(np.expm1(np.minimum(x, 1.0))))
+        return np.where(
+            x > 1.0,
+            x + np.log1p(-np.exp(-np.maximum(x, 1.0))),
+            np.log(np.expm1(np.minimum(x, 1.0))),
+        )
 
 
 def log_diff(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -33,8 +37,7 @@ def log_diff(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def compress(x: np.ndarray) -> np.ndarray:
-    """A monotone function with the sign of x that stays below 1000: root finders then meet neither
-    infinities nor plateaus."""
+    """A monotone function with the sign of x, below 1000, which spares root finders infinities."""
     return np.clip(np.arcsinh(x), -1e3, 1e3)
 
 

@@ -47,7 +47,9 @@ def _threshold(first, log_b, log_w1, log_w0, s):
     def excess(z, row):
         """log of (shares / w0): monotone in z, from -inf at ``low``."""
         rows = row.astype(int)
-        kept = log_sum(_log_kept(z[:, None], first[rows], log_b[rows], log_w1[rows], s[rows]), axis=1)
+        kept = log_sum(
+            _log_kept(z[:, None], first[rows], log_b[rows], log_w1[rows], s[rows]), axis=1
+        )
         return kept - (log_w0[rows, 0] - (z / s[rows, 0]) ** 2 / 2)
 
     z, over = low.copy(), np.zeros_like(low)
@@ -104,7 +106,9 @@ def log_split_bound(
     lowest = counts[:, 0] - 0.5 + s**2 * log_w1
     rows = np.flatnonzero(log_w0 + log_ndtr(-lowest / s) > revealed - 40)
     if rows.size:
-        result[rows] = _bound(counts[rows], log_b[rows], tail[rows], log_w1[rows], log_w0[rows], s[rows])
+        result[rows] = _bound(
+            counts[rows], log_b[rows], tail[rows], log_w1[rows], log_w0[rows], s[rows]
+        )
     return np.minimum(result, revealed)
 
 
@@ -115,7 +119,9 @@ def _bound(counts, log_b, tail, log_w1, log_w0, s):
     # Distances from the own Gaussian, so that counts of 1e5 cost no digits.
     own = np.maximum(z - counts, -0.5 + s**2 * log_w1)
     value = log_diff(log_ndtr(-own / s), log_w1 + log_ndtr(-(own + 1) / s))
-    given_away = _log_kept(z, counts, log_b, log_w1, s) + _log_mills(z / s) - 0.5 * np.log(2 * np.pi)
+    given_away = (
+        _log_kept(z, counts, log_b, log_w1, s) + _log_mills(z / s) - 0.5 * np.log(2 * np.pi)
+    )
     value = log_diff(log_b + value, given_away)
     with np.errstate(divide="ignore"):
         excess = np.where(over > 0, np.log(np.expm1(over)) + log_w0 + log_ndtr(-z / s), -np.inf)

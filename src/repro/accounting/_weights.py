@@ -41,7 +41,9 @@ def weights(epsilon: np.ndarray, p: np.ndarray, q: np.ndarray, direction: str) -
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         log_p, log_q, log_stay = np.log(p), np.log(q), np.log1p(-p)
         if direction == "remove":
-            return Weights(log_p + log_q, np.logaddexp(0.0, growth - log_q), growth + log_stay - log_p - log_q)
+            return Weights(
+                log_p + log_q, np.logaddexp(0.0, growth - log_q), growth + log_stay - log_p - log_q
+            )
         # kappa / q = 1 - (alpha - 1) (1 - q) / q
         share = growth + np.log1p(-q) - log_q
         log_kappa = np.where(share < 0, log_q + np.log(-np.expm1(np.minimum(share, 0.0))), -np.inf)

@@ -67,12 +67,15 @@ def client_pair(others, record, p: float, q: float) -> tuple[Mixture, Mixture]:
     return with_record, without
 
 
-def line_divergence(first: Mixture, second: Mixture, sigma: float, alpha: float, digits: int = 30) -> float:
+def line_divergence(
+    first: Mixture, second: Mixture, sigma: float, alpha: float, digits: int = 30
+) -> float:
     """Int [first - alpha second]_+ of two mixtures on a line, by high-precision quadrature.
 
     The integrand is cut at its sign changes, found on a fine grid and polished by bisection.
     """
     with mp.workdps(digits):
+
         def density(mixture: Mixture, z):
             return mp.fsum(
                 mp.mpf(float(w)) * mp.npdf(z, mp.mpf(float(m)), mp.mpf(sigma))
@@ -97,7 +100,9 @@ def line_divergence(first: Mixture, second: Mixture, sigma: float, alpha: float,
         return float(total)
 
 
-def grid_divergence(first: Mixture, second: Mixture, sigma: float, alpha: float, points: int = 161) -> float:
+def grid_divergence(
+    first: Mixture, second: Mixture, sigma: float, alpha: float, points: int = 161
+) -> float:
     """Int [first - alpha second]_+ of two mixtures in one or two dimensions, midpoint rule.
 
     Accurate to about (range / (points sigma))^2; meant for comparing data sets, not for bounds.
@@ -141,7 +146,15 @@ def sampled_divergence(
 
 
 def search_leaks(
-    *, d: int, p: float, q: float, sigma: float, epsilon: float, direction: str, trials: int, seed: int
+    *,
+    d: int,
+    p: float,
+    q: float,
+    sigma: float,
+    epsilon: float,
+    direction: str,
+    trials: int,
+    seed: int,
 ) -> Leak:
     """The data set of one client that leaks most, among random and special planar configurations.
 
@@ -165,7 +178,9 @@ def search_leaks(
 
     special = [polar(np.full(d, a), np.ones(d)) for a in np.linspace(0, np.pi, 9)]
     special += [np.zeros((d, 2)), polar(np.pi * np.arange(d), np.ones(d))]
-    spread = [polar(rng.uniform(0, 2 * np.pi, d), rng.uniform(0, 1, d) ** 0.3) for _ in range(trials)]
+    spread = [
+        polar(rng.uniform(0, 2 * np.pi, d), rng.uniform(0, 1, d) ** 0.3) for _ in range(trials)
+    ]
     tried = [(delta(o), k, o) for k, o in enumerate(special + spread)]
     best, _, others = max(tried, key=lambda row: row[0])
     for step in np.geomspace(0.3, 0.02, trials):
@@ -206,7 +221,8 @@ def average_pair(others, record, p: float, q: float) -> tuple[Mixture, Mixture]:
     counts = np.concatenate([[1], sizes, sizes + 1]), np.concatenate([[1], sizes])
     pair = client_pair(others, record, p, q)
     with_record, without = (
-        Mixture(m.weights, m.means / np.maximum(c, 1)[:, None]) for m, c in zip(pair, counts, strict=True)
+        Mixture(m.weights, m.means / np.maximum(c, 1)[:, None])
+        for m, c in zip(pair, counts, strict=True)
     )
     return with_record, without
 
@@ -240,5 +256,7 @@ def shared_out_integral(
             low, high = (low, middle) if kept(middle) > 0 else (middle, high)
         end = max(high, d + 1) + 12 * sigma
         cuts = [high, *(k for k in kinks if k > high), end]
-        pieces = [x for a, c in zip(cuts, cuts[1:], strict=False) for x in mp.linspace(a, c, 6)[:-1]]
+        pieces = [
+            x for a, c in zip(cuts, cuts[1:], strict=False) for x in mp.linspace(a, c, 6)[:-1]
+        ]
         return float(p_ * kappa * mp.quad(kept, [*pieces, end]))

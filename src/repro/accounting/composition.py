@@ -46,7 +46,9 @@ class Composition:
 
     def __post_init__(self) -> None:
         if not isinstance(self.mechanism, Mechanism):
-            raise ValueError(f"mechanism must be a mechanism of this package, got {self.mechanism!r}")
+            raise ValueError(
+                f"mechanism must be a mechanism of this package, got {self.mechanism!r}"
+            )
         if self.mechanism._shape():
             raise ValueError(f"mechanism must have scalar fields, got {self.mechanism!r}")
 
@@ -55,9 +57,11 @@ class Composition:
         return {}
 
     def _interval(self, method: str) -> float:
-        """Fine enough that rounding matters little: it costs at most one interval per round below, and
-        second order in the interval above. Where a single loss is large the grid is coarser, so that it
-        keeps to a few hundred thousand points."""
+        """Spacing of the losses, fine enough that rounding matters little.
+
+        It costs at most one interval per round below, and second order in the interval above. Where a
+        single loss is large the grid is coarser, so that it keeps to a few hundred thousand points.
+        """
         reach = 1.0
         while self.mechanism.delta(reach, direction="both") > 1e-15:
             reach *= 2.0
@@ -79,7 +83,11 @@ class Composition:
 
     def _pmfs(self, method: str, direction: str) -> list:
         """The loss distributions of the chosen directions, dp-accounting's one-sided objects."""
-        names = {"both": ("_pmf_remove", "_pmf_add"), "remove": ("_pmf_remove",), "add": ("_pmf_add",)}
+        names = {
+            "both": ("_pmf_remove", "_pmf_add"),
+            "remove": ("_pmf_remove",),
+            "add": ("_pmf_add",),
+        }
         choice("direction", direction, DIRECTIONS)
         return [getattr(x, name) for x in self._plds(method) for name in names[direction]]
 
@@ -100,7 +108,9 @@ class Composition:
         pmfs = self._pmfs(method, direction)
         value = np.max([threshold(pmf, delta.ravel()) for pmf in pmfs], axis=0).reshape(delta.shape)
         if not np.all(np.isfinite(value)):
-            raise ValueError(f"delta must exceed the truncated mass of {self.rounds} rounds, got {delta!r}")
+            raise ValueError(
+                f"delta must exceed the truncated mass of {self.rounds} rounds, got {delta!r}"
+            )
         return float(value) if value.ndim == 0 else value
 
     def rdp(self, alpha):

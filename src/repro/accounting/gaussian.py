@@ -14,7 +14,13 @@ from repro.accounting._gaussian import log_shift_divergence
 from repro.accounting._weights import weights
 from repro.accounting.mechanism import Mechanism, frozen_field
 
-__all__ = ["GaussianMechanism", "PoissonGaussian", "log_poisson_gaussian", "orders", "sampled_gaussian_rdp"]
+__all__ = [
+    "GaussianMechanism",
+    "PoissonGaussian",
+    "log_poisson_gaussian",
+    "orders",
+    "sampled_gaussian_rdp",
+]
 
 
 def orders(alpha) -> np.ndarray:

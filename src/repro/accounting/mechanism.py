@@ -111,7 +111,9 @@ class Mechanism(ABC):
                 high[short] *= 2.0
             found = elementwise.find_root(excess, (0.0 * high, high), args=(open_rows,))
             if not np.all(np.isfinite(found.x)):
-                raise ArithmeticError(f"the search for epsilon failed at delta={delta!r} for {self!r}")
+                raise ArithmeticError(
+                    f"the search for epsilon failed at delta={delta!r} for {self!r}"
+                )
             # The search may stop at an exact root with a wide bracket, so its own point comes first.
             low, high = found.bracket
             safe = found.f_x >= 0 if method == "lower" else found.f_x <= 0
@@ -134,7 +136,9 @@ class Mechanism(ABC):
         """Renyi divergence of order alpha > 1, both directions; where no bound is known, an error."""
         raise NotImplementedError(f"no Renyi bound is known for {type(self).__name__}")
 
-    def pld(self, *, method: str = "upper", interval: float = 1e-4) -> pld_lib.PrivacyLossDistribution:
+    def pld(
+        self, *, method: str = "upper", interval: float = 1e-4
+    ) -> pld_lib.PrivacyLossDistribution:
         """The privacy loss distribution as dp-accounting's object, to go on with its own tools.
 
         Args:

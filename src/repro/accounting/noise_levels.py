@@ -20,7 +20,14 @@ from repro.accounting.random_participation import (
     WeakClientSampling,
 )
 
-__all__ = ["SETTINGS", "Setting", "guarantees", "noise_levels", "readings", "smallest_printed_sigma"]
+__all__ = [
+    "SETTINGS",
+    "Setting",
+    "guarantees",
+    "noise_levels",
+    "readings",
+    "smallest_printed_sigma",
+]
 
 
 @dataclass(frozen=True)
@@ -34,9 +41,7 @@ class Setting:
 
     def scheme(self, sigma: float, clip: float = 1.0) -> RandomParticipation:
         """The scheme at one noise level."""
-        return RandomParticipation(
-            sigma, p=self.p, q=self.q, samples_per_client=self.d, clip=clip
-        )
+        return RandomParticipation(sigma, p=self.p, q=self.q, samples_per_client=self.d, clip=clip)
 
     def baselines(self, clip: float = 1.0) -> dict[str, Callable[[float], Mechanism]]:
         """CS, WCS and OLS as functions of sigma."""
@@ -54,7 +59,9 @@ SETTINGS = {
 }
 
 
-def noise_levels(setting: Setting, *, epsilon: float, delta: float, clip: float = 1.0) -> dict[str, float]:
+def noise_levels(
+    setting: Setting, *, epsilon: float, delta: float, clip: float = 1.0
+) -> dict[str, float]:
     """Sigma that each scheme needs for (epsilon, delta) in one iteration.
 
     Returns:
@@ -62,7 +69,9 @@ def noise_levels(setting: Setting, *, epsilon: float, delta: float, clip: float 
       suffices), and what Theorem 4.1 as printed asks for (0 when it is met without noise).
     """
     target = {"epsilon": epsilon, "delta": delta}
-    found = {name: calibrate_sigma(make, **target) for name, make in setting.baselines(clip).items()}
+    found = {
+        name: calibrate_sigma(make, **target) for name, make in setting.baselines(clip).items()
+    }
     for method in ("lower", "upper"):
         found[f"scheme, {method}"] = calibrate_sigma(
             lambda s: setting.scheme(s, clip), method=method, **target
@@ -95,7 +104,9 @@ def smallest_printed_sigma(delta_of_sigma: Callable, delta: float, clip: float =
     return float(high)
 
 
-def guarantees(setting: Setting, *, epsilon: float, delta: float, clip: float = 1.0) -> dict[str, dict[str, float]]:
+def guarantees(
+    setting: Setting, *, epsilon: float, delta: float, clip: float = 1.0
+) -> dict[str, dict[str, float]]:
     """What the printed noise levels really give: delta at epsilon and epsilon at delta, bracketed."""
     makers = {"scheme": lambda s: setting.scheme(s, clip), **setting.baselines(clip)}
     rows = {}
@@ -108,7 +119,9 @@ def guarantees(setting: Setting, *, epsilon: float, delta: float, clip: float = 
     return rows
 
 
-def readings(setting: Setting, *, epsilon: float, delta: float, clip: float = 1.0) -> dict[str, float | None]:
+def readings(
+    setting: Setting, *, epsilon: float, delta: float, clip: float = 1.0
+) -> dict[str, float | None]:
     """Sigma under several readings of section 6; None where the reading needs no noise at all.
 
     They cover what the text leaves open: whether d counts the differing record, in which direction
@@ -124,7 +137,9 @@ def readings(setting: Setting, *, epsilon: float, delta: float, clip: float = 1.
     def profile(function):
         def value(sigma):
             s = np.atleast_1d(sigma) / clip
-            return np.exp(function(np.full_like(s, epsilon), s, np.full_like(s, p), np.full_like(s, q)))
+            return np.exp(
+                function(np.full_like(s, epsilon), s, np.full_like(s, p), np.full_like(s, q))
+            )
 
         return value
 
@@ -139,9 +154,15 @@ def readings(setting: Setting, *, epsilon: float, delta: float, clip: float = 1.
         "d counts the differing record": formula(d - 1, p, q),
         "p and q exchanged": formula(d, q, p),
         "exactly d q other records, collinear": profile(fixed_count),
-        "other records orthogonal": profile(lambda e, s, a, b: log_oblique(e, s, a, b, d, 0.0, "remove")),
-        "no other records": lambda s: PoissonGaussian(s, rate=p * q, sensitivity=clip).delta(epsilon),
+        "other records orthogonal": profile(
+            lambda e, s, a, b: log_oblique(e, s, a, b, d, 0.0, "remove")
+        ),
+        "no other records": lambda s: PoissonGaussian(s, rate=p * q, sensitivity=clip).delta(
+            epsilon
+        ),
         "count disclosed (upper bound)": lambda s: setting.scheme(s, clip).delta(epsilon),
     }
-    found = {name: smallest_printed_sigma(function, delta, clip) for name, function in tried.items()}
+    found = {
+        name: smallest_printed_sigma(function, delta, clip) for name, function in tried.items()
+    }
     return {name: value or None for name, value in found.items()}

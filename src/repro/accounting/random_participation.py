@@ -137,16 +137,26 @@ class RandomParticipation(Mechanism):
     def _pld(self, method, interval):
         rate = self.p * self.q
         if rate == 0 or self.samples_per_client == 0:
-            return PoissonGaussian(self.sigma, rate=rate, sensitivity=self.clip)._pld(method, interval)
-        return self.explicit_pld(0.0, interval=interval) if method == "lower" else super()._pld(method, interval)
+            return PoissonGaussian(self.sigma, rate=rate, sensitivity=self.clip)._pld(
+                method, interval
+            )
+        return (
+            self.explicit_pld(0.0, interval=interval)
+            if method == "lower"
+            else super()._pld(method, interval)
+        )
 
     def _lower_plds(self, interval):
-        yield PoissonGaussian(self.sigma, rate=self.p * self.q, sensitivity=self.clip)._pld("lower", interval)
+        yield PoissonGaussian(self.sigma, rate=self.p * self.q, sensitivity=self.clip)._pld(
+            "lower", interval
+        )
         if self.samples_per_client and self.p * self.q > 0:
             for cosine in _COMPOSED_COSINES:
                 yield self.explicit_pld(cosine, interval=interval)
 
-    def explicit_pld(self, cosine: float, *, interval: float = 1e-4) -> pld_lib.PrivacyLossDistribution:
+    def explicit_pld(
+        self, cosine: float, *, interval: float = 1e-4
+    ) -> pld_lib.PrivacyLossDistribution:
         """Loss distribution, rounded downwards, of the pair whose other records lie at one angle.
 
         Args:
@@ -154,7 +164,12 @@ class RandomParticipation(Mechanism):
             "add" direction the others point the opposite way.
           interval: spacing of the discretised losses, > 0.
         """
-        setting = (max(self.sigma / self.clip, _NOISELESS["lower"]), self.p, self.q, self.samples_per_client)
+        setting = (
+            max(self.sigma / self.clip, _NOISELESS["lower"]),
+            self.p,
+            self.q,
+            self.samples_per_client,
+        )
         with_record, without = pair_masses(*setting, cosine)
         with_opposed, without_opposed = pair_masses(*setting, -cosine)
         return optimistic(
@@ -210,7 +225,9 @@ class WeakClientSampling(Mechanism):
             return np.logaddexp(np.log1p(-self.p), np.log(self.p) + inner) / (alpha - 1)
 
     def _pld(self, method, interval):
-        local = PoissonGaussian(self.sigma, rate=self.q, sensitivity=self.clip)._pld(method, interval)
+        local = PoissonGaussian(self.sigma, rate=self.q, sensitivity=self.clip)._pld(
+            method, interval
+        )
         nothing = pld_lib.identity(interval, pessimistic_estimate=method != "lower")
         return local.compute_mixture(nothing, self.p)
 
@@ -244,7 +261,9 @@ class OnlyLocalSampling(Mechanism):
         return sampled_gaussian_rdp(self.sigma / self.clip, self.q, alpha)
 
     def _pld(self, method, interval):
-        return PoissonGaussian(self.sigma, rate=self.q, sensitivity=self.clip)._pld(method, interval)
+        return PoissonGaussian(self.sigma, rate=self.q, sensitivity=self.clip)._pld(
+            method, interval
+        )
 
 
 @dataclass(frozen=True)
@@ -277,7 +296,9 @@ class CentralizedShuffling(Mechanism):
 
     def _log_delta(self, epsilon, direction, method):
         s = np.divide(self.sigma, self.clip)
-        rate = np.broadcast_to(self._rate(method), np.broadcast_shapes(np.shape(self.p), np.shape(self.q)))
+        rate = np.broadcast_to(
+            self._rate(method), np.broadcast_shapes(np.shape(self.p), np.shape(self.q))
+        )
         return log_poisson_gaussian(epsilon, s, rate, direction)
 
     def rdp(self, alpha):

@@ -34,7 +34,9 @@ def schemes(*, sigma, p, q, clip: float, samples: Sequence[int]) -> dict[str, Me
     return found
 
 
-def evaluate(mechanisms: Mapping[str, Mechanism], quantity: str, argument) -> dict[str, dict[str, np.ndarray]]:
+def evaluate(
+    mechanisms: Mapping[str, Mechanism], quantity: str, argument
+) -> dict[str, dict[str, np.ndarray]]:
     """``delta(argument)`` or ``epsilon(argument)`` of every scheme.
 
     Returns:
@@ -46,11 +48,15 @@ def evaluate(mechanisms: Mapping[str, Mechanism], quantity: str, argument) -> di
     for label, mechanism in mechanisms.items():
         studied = isinstance(mechanism, RandomParticipation)
         methods = ("upper", "lower", "paper") if studied else ("upper",)
-        curves[label] = {m: np.asarray(getattr(mechanism, quantity)(argument, method=m)) for m in methods}
+        curves[label] = {
+            m: np.asarray(getattr(mechanism, quantity)(argument, method=m)) for m in methods
+        }
     return curves
 
 
-def bracket_order(curves: Mapping[str, Mapping[str, np.ndarray]], method: str | None = None) -> float:
+def bracket_order(
+    curves: Mapping[str, Mapping[str, np.ndarray]], method: str | None = None
+) -> float:
     """How far the scheme leaves the corridor between CS and WCS, as a factor (1.0: never).
 
     Args:
@@ -79,13 +85,16 @@ def position(curves: Mapping[str, Mapping[str, np.ndarray]], label: str, method:
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         low, high, own = (
-            np.log(v) for v in (curves["CS"]["upper"], curves["WCS"]["upper"], curves[label][method])
+            np.log(v)
+            for v in (curves["CS"]["upper"], curves["WCS"]["upper"], curves[label][method])
         )
         share = np.where(high - low > 0.05, (own - low) / (high - low), np.nan)
     return np.where(np.isfinite(share), share, np.nan)
 
 
-def sigma_width(sigma: np.ndarray, curves: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, float]:
+def sigma_width(
+    sigma: np.ndarray, curves: Mapping[str, Mapping[str, np.ndarray]]
+) -> dict[str, float]:
     """Widest bracket of each studied scheme, read as a factor in sigma at equal guarantee.
 
     For every sigma the level of the lower bound is looked up on the upper bound's curve (log-log

@@ -37,10 +37,14 @@ def noise_picture(
             axis.annotate(text, (high, y), (6, 6), textcoords="offset points", fontsize=8)
             if row in printed[name]:
                 cross = style.line(1)["color"]
-                axis.plot([printed[name][row]], [y], color=cross, marker="X", markersize=7, ls="none")
+                axis.plot(
+                    [printed[name][row]], [y], color=cross, marker="X", markersize=7, ls="none"
+                )
         axis.set(title=name, xlabel="sigma (units of the clip)", xscale="log", ylim=(-0.6, 3.7))
         axis.margins(x=0.25)
     axes[0].set_yticks(range(len(rows)), rows)
-    handle = plt.Line2D([], [], color=style.line(1)["color"], marker="X", ls="none", label="printed")
+    handle = plt.Line2D(
+        [], [], color=style.line(1)["color"], marker="X", ls="none", label="printed"
+    )
     axes[1].legend(handles=[handle], loc="upper right")
     return figure
