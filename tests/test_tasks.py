@@ -229,7 +229,6 @@ def test_sweep_and_publish_from_the_command_line(root, capsys):
 
 
 def test_cluster_jobs_write_records_and_report_errors(root):
-    pytest.importorskip("submitit")
     wanted = [task(root, "mixed", seed) for seed in (0, 1)]
     errors = pool.submit(wanted, "any", cluster="debug")
     assert list(errors) == [wanted[1].key] and "no such luck" in errors[wanted[1].key]

@@ -47,14 +47,8 @@ def corridor(
                 style.curve(axis, x, curves[label]["upper"], _REFERENCE[label], label=label)
         for label, k in places.items():
             if axis is axes[0]:
-                color = style.line(k)["color"]
                 style.band(
-                    axis,
-                    x,
-                    curves[label]["lower"],
-                    curves[label]["upper"],
-                    color=color,
-                    label=label,
+                    axis, x, curves[label]["lower"], curves[label]["upper"], k=k, label=label
                 )
             else:
                 style.curve(axis, x, curves[label]["paper"], k, label=label)
@@ -75,4 +69,5 @@ def legend(figure: Figure) -> None:
     for axis in reversed(figure.axes):
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
             found.setdefault(label, handle)
-    figure.legend(found.values(), found.keys(), loc="outside upper center", ncols=len(found))
+    columns = len(found) if len(found) <= 8 else (len(found) + 1) // 2
+    figure.legend(found.values(), found.keys(), loc="outside upper center", ncols=columns)
