@@ -29,7 +29,11 @@ def note(config, name):
 def good(config, seed):
     note(config, "good")
     print("noise on the output")
-    return {"value": config["x"] * seed, "threads": os.environ.get("OMP_NUM_THREADS")}
+    return {
+        "value": config["x"] * seed,
+        "threads": os.environ.get("OMP_NUM_THREADS"),
+        "gpu": os.environ.get("CUDA_VISIBLE_DEVICES"),
+    }
 
 def mixed(config, seed):
     if seed == 1:
@@ -93,6 +97,21 @@ def test_workers_give_the_same_records(root):
     here = [pool._perform(one)["result"]["value"] for one in wanted]
     assert here == [record["result"]["value"] for record in there]
     assert sorted(paths.RUNS.glob("good/*.json")) == sorted(paths_there)
+
+
+def test_one_worker_per_gpu_for_runs_that_may_use_one(root, monkeypatch):
+    monkeypatch.setattr(pool, "visible_gpus", lambda: ["3", "5"])
+    wanted = [task(root, seed=seed, device="auto") for seed in range(6)]
+    records = run_tasks(wanted, jobs=1)
+    assert {record["result"]["gpu"] for record in records} <= {"3", "5"}
+    assert len(set(calls(root))) <= 2 and str(os.getpid()) not in calls(root)
+
+
+def test_gpus_are_those_this_process_may_use(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2, 7")
+    assert pool.visible_gpus() == ["2", "7"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert pool.visible_gpus() == []
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

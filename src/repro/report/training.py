@@ -55,7 +55,7 @@ def accuracy_figure(
             if k > list(values).index(against):
                 style.mean_and_spread(below, iterations, 100 * (curve - values[against]), k)
         below.axhline(0, **look)
-        below.set_ylabel(f"difference from\n\"{labels[against]}\"\n(percentage points)")
+        below.set_ylabel(f'difference from\n"{labels[against]}"\n(percentage points)')
     axes[-1, 0].set_xlabel("iteration")
     axes[-1, 0].set_xlim(0, max(iterations))
     seeds = len(next(iter(values.values())))
