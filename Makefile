@@ -54,8 +54,8 @@ lab:  ## open the notebooks in JupyterLab
 bench:  ## run the benchmarks
 	$(run) -m reproduce bench
 
-references:  ## renew, on purpose, the outputs of the committed notebooks and the stored numbers
-	$(run) -m reproduce.references --profile $(PROFILE) --jobs $(JOBS)
+references:  ## renew, on purpose, the notebooks' outputs and the stored numbers (of IDS="…", or all)
+	$(run) -m reproduce.references --profile $(PROFILE) --jobs $(JOBS) $(IDS)
 
 lint:  ## look for faults in style with ruff
 	$(run) -m ruff check

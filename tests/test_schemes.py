@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from repro.accounting import PoissonGaussian
-from repro.accounting.noise_levels import SETTINGS, guarantees, noise_levels, smallest_printed_sigma
+from repro.accounting.noise_levels import (
+    SETTINGS,
+    guarantees,
+    noise_levels,
+    smallest_printed_sigma,
+    totals,
+)
 from repro.accounting.random_checkins import random_checkins_epsilon
 from repro.accounting.schemes import bracket_order, evaluate, position, schemes, sigma_width
 
@@ -88,3 +94,14 @@ def test_random_checkins_agree_with_the_theorem_written_out():
 def test_random_checkins_reject_bad_input():
     with pytest.raises(ValueError, match="check_in must be in"):
         random_checkins_epsilon(0.1, local=PoissonGaussian(1.0, rate=0.1), check_in=1.5)
+
+
+def test_totals_compose_the_right_levels():
+    setting = SETTINGS["few large clients"]
+    levels = noise_levels(setting, epsilon=0.015, delta=1e-6)
+    one, many = (totals(setting, levels, rounds=r, delta=1e-6) for r in (1, 100))
+    assert one["WCS"] == pytest.approx(0.015, rel=1e-3) and one["scheme"] == pytest.approx(
+        0.015, rel=1e-3
+    )
+    assert one["scheme, printed sigma"] > 2 * one["scheme"]
+    assert all(many[name] > one[name] for name in one)

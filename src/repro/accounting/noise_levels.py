@@ -11,6 +11,7 @@ from repro.accounting._explicit import log_oblique
 from repro.accounting._split import log_split_bound
 from repro.accounting._weights import weights
 from repro.accounting.calibration import calibrate_sigma
+from repro.accounting.composition import compose
 from repro.accounting.gaussian import PoissonGaussian
 from repro.accounting.mechanism import Mechanism
 from repro.accounting.random_participation import (
@@ -27,6 +28,7 @@ __all__ = [
     "noise_levels",
     "readings",
     "smallest_printed_sigma",
+    "totals",
 ]
 
 
@@ -166,3 +168,24 @@ def readings(
         name: smallest_printed_sigma(function, delta, clip) for name, function in tried.items()
     }
     return {name: value or None for name, value in found.items()}
+
+
+def totals(
+    setting: Setting, levels: dict[str, float], *, rounds: int, delta: float, clip: float = 1.0
+) -> dict[str, float]:
+    """Total epsilon of a whole training run: ``rounds`` iterations composed, upper bounds.
+
+    Args:
+      setting: one of :data:`SETTINGS`.
+      levels: sigmas from :func:`noise_levels` for the same setting.
+      rounds: number of iterations, >= 1.
+      delta: of the whole run, in (0, 1).
+      clip: largest norm of one record's gradient.
+
+    Returns:
+      epsilon of the baselines and of the scheme at their own levels, and of the scheme at the printed one.
+    """
+    runs = {name: make(levels[name]) for name, make in setting.baselines(clip).items()}
+    runs["scheme"] = setting.scheme(levels["scheme, upper"], clip)
+    runs["scheme, printed sigma"] = setting.scheme(setting.printed["scheme"], clip)
+    return {name: compose(run, rounds).epsilon(delta) for name, run in runs.items()}
