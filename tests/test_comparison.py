@@ -10,7 +10,15 @@ import numpy as np
 import pytest
 
 from repro.accounting import RandomParticipation
-from repro.federated.comparison import by_curve, final, guarantees, order, reduction
+from repro.federated.comparison import (
+    by_curve,
+    final,
+    fulfils,
+    guarantees,
+    order,
+    promise,
+    reduction,
+)
 from repro.report.training import accuracy_figure
 
 PAPER = {
@@ -95,3 +103,14 @@ def test_the_picture_shows_every_curve():
 
 def test_what_is_returned_can_be_stored():
     json.dumps(guarantees(PAPER, {"paper": {"sigma": 0.646}}), allow_nan=False)
+
+
+def test_promise_names_one_delta_or_both_ends():
+    assert promise({"lower": 1.04e-6, "upper": 1.0e-6}) == "1.0e-06"
+    assert promise({"lower": 1.0e-6, "upper": 2.0e-6}) == "1.0e-06 to 2.0e-06"
+
+
+def test_fulfils_trusts_each_end_for_what_it_shows():
+    assert fulfils({"lower": 1e-7, "upper": 1e-6}, 1e-6) == "keeps δ"
+    assert fulfils({"lower": 2e-6, "upper": 3e-6}, 1e-6) == "misses δ"
+    assert fulfils({"lower": 5e-7, "upper": 3e-6}, 1e-6) == "δ undecided"

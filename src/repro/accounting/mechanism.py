@@ -132,9 +132,9 @@ class Mechanism(ABC):
             **{k: arrays[k][rows] if k in arrays else v for k, v in values.items()}
         )
 
+    @abstractmethod
     def rdp(self, alpha):
-        """Renyi divergence of order alpha > 1, both directions; where no bound is known, an error."""
-        raise NotImplementedError(f"no Renyi bound is known for {type(self).__name__}")
+        """Renyi divergence of each order alpha > 1, the larger of both directions (or a bound)."""
 
     def pld(
         self, *, method: str = "upper", interval: float = 1e-4

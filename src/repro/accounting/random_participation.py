@@ -188,7 +188,21 @@ def _log_lower(epsilon, s, p, q, d: int, direction: str) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class WeakClientSampling(Mechanism):
+class _TwoRates(Mechanism):
+    """Fields of the baselines that depend on both rates but not on the number of records."""
+
+    sigma: float
+    _: KW_ONLY
+    p: float
+    q: float
+    clip: float = 1.0
+
+    def __post_init__(self) -> None:
+        _store(self, sigma=positive, p=in_unit, q=in_unit, clip=positive)
+
+
+@dataclass(frozen=True)
+class WeakClientSampling(_TwoRates):
     """Two-level sampling whose participating clients are disclosed (Theorem 5.2).
 
     Formal guarantee: exact in both directions. Given participation the adversary faces a
@@ -201,15 +215,6 @@ class WeakClientSampling(Mechanism):
       p: participation rate, q: sampling rate, both in [0, 1] (scalars or arrays).
       clip: largest norm of one record's gradient, > 0.
     """
-
-    sigma: float
-    _: KW_ONLY
-    p: float
-    q: float
-    clip: float = 1.0
-
-    def __post_init__(self) -> None:
-        _store(self, sigma=positive, p=in_unit, q=in_unit, clip=positive)
 
     def _log_delta(self, epsilon, direction, method):
         with np.errstate(divide="ignore"):
@@ -267,7 +272,7 @@ class OnlyLocalSampling(Mechanism):
 
 
 @dataclass(frozen=True)
-class CentralizedShuffling(Mechanism):
+class CentralizedShuffling(_TwoRates):
     """Every record of the union is drawn independently with probability p q (Corollary 5.3 as meant).
 
     Formal guarantee: exact in both directions for independent draws, that of
@@ -281,15 +286,6 @@ class CentralizedShuffling(Mechanism):
       p: participation rate, q: sampling rate, both in [0, 1] (scalars or arrays).
       clip: largest norm of one record's gradient, > 0.
     """
-
-    sigma: float
-    _: KW_ONLY
-    p: float
-    q: float
-    clip: float = 1.0
-
-    def __post_init__(self) -> None:
-        _store(self, sigma=positive, p=in_unit, q=in_unit, clip=positive)
 
     def _rate(self, method: str):
         return self.q if method == "paper" else np.multiply(self.p, self.q)

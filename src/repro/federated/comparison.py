@@ -109,6 +109,19 @@ def guarantees(
     return found
 
 
+def promise(bracket: Mapping[str, float]) -> str:
+    """The delta of a bracket from :func:`guarantees` in words: one number, or "lower to upper"."""
+    low, high = f"{bracket['lower']:.1e}", f"{bracket['upper']:.1e}"
+    return high if low == high else f"{low} to {high}"
+
+
+def fulfils(bracket: Mapping[str, float], delta: float) -> str:
+    """Whether a bracket from :func:`guarantees` keeps, misses or leaves open a target delta."""
+    if bracket["upper"] <= delta:
+        return "keeps δ"
+    return "misses δ" if bracket["lower"] > delta else "δ undecided"
+
+
 def reduction(parameters: Mapping[str, Any], result: Mapping[str, Any]) -> str:
     """What was reduced against the paper, for a picture's footer; empty when nothing was."""
     parts = []
