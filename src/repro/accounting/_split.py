@@ -25,7 +25,7 @@ __all__ = ["log_split_bound"]
 
 
 def _log_kept(z, first, log_b, log_w1, s):
-    """log of sum-ready b_i [N(z; a) - w1 N(z; a - 1)]_+ s sqrt(2 pi), a = ``first``; shape (n, width).
+    """log of b_i [N(z; a) - w1 N(z; a - 1)]_+ times s sqrt(2 pi), a = ``first``; shape (n, width).
 
     Divided by the density at 0 this is the share of w0 that a threshold z assigns to each count.
     """

@@ -122,12 +122,12 @@ class RandomParticipation(Mechanism):
         some = np.flatnonzero((p * q > 0) & (d > 0))
         if some.size:
             chosen = epsilon[some], s[some], p[some], q[some], d
-            if method == "upper":
-                result[some] = _log_upper(*chosen, direction)
-            elif method == "paper":
+            if method == "paper":
                 result[some] = log_aligned(*chosen, direction)
             else:
-                result[some] = np.maximum(result[some], _log_lower(*chosen, direction))
+                # A client without other records is one of the data sets, hence below either bound.
+                bound = _log_upper if method == "upper" else _log_lower
+                result[some] = np.maximum(result[some], bound(*chosen, direction))
         return result.reshape(shape)
 
     def rdp(self, alpha):
