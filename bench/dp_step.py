@@ -26,7 +26,7 @@ from torch.func import functional_call, grad, vmap
 from torch.nn import functional
 
 from repro.federated.clipping import clipped_gradient_sum
-from repro.federated.random_participation import Momentum
+from repro.federated.server import Momentum
 from repro.models import build
 
 CLIP, SIGMA, RATE, MOMENTUM = 1.0, 2.38, 1e-5, 0.9

@@ -15,6 +15,7 @@ from repro.accounting import (
     CentralizedShuffling,
     GaussianMechanism,
     InvalidBoundWarning,
+    ModelSplitting,
     OnlyLocalSampling,
     PoissonGaussian,
     RandomParticipation,
@@ -26,6 +27,7 @@ from repro.accounting import (
 GOOD = {
     GaussianMechanism: {"sigma": 1.0, "sensitivity": 1.0},
     PoissonGaussian: {"sigma": 1.0, "rate": 0.1, "sensitivity": 1.0},
+    ModelSplitting: {"sigma": 1.0, "submodels": 3, "rate": 0.2, "clip": 1.0, "unsplit_clip": 0.5},
     RandomParticipation: {"sigma": 1.0, "p": 0.1, "q": 0.2, "samples_per_client": 5, "clip": 1.0},
     WeakClientSampling: {"sigma": 1.0, "p": 0.1, "q": 0.2, "clip": 1.0},
     OnlyLocalSampling: {"sigma": 1.0, "q": 0.2, "clip": 1.0},
@@ -35,6 +37,8 @@ SCALES, RATES = ("sigma", "clip", "sensitivity"), ("p", "q", "rate")
 BAD = {
     **dict.fromkeys(SCALES, [0.0, -1.0, np.nan, np.inf, "1", None, True, [1.0, -2.0]]),
     **dict.fromkeys(RATES, [-0.1, 1.1, np.nan, "0.1", None, [0.5, 2.0]]),
+    "unsplit_clip": [-1.0, np.nan, np.inf, "1", None, True, [1.0, -2.0]],
+    "submodels": [0, -1, 1.5, 3.0, "3", None, True, np.nan],
     "samples_per_client": [-1, 1.5, 3.0, "3", None, True, np.nan],
 }
 WRONG = [

@@ -10,7 +10,12 @@ from torch import nn
 from torch.func import functional_call, grad, vmap
 
 from repro.federated import clipping
-from repro.federated.clipping import clipped_gradient_sum, cross_entropy, gradient_sum
+from repro.federated.clipping import (
+    clipped_gradient_sum,
+    clipped_part_sums,
+    cross_entropy,
+    gradient_sum,
+)
 from repro.models import build
 
 
@@ -152,19 +157,19 @@ def test_the_networks_of_the_experiments_against_vmap(name, shape, classes, clip
     )
 
 
-def test_gram_matrices_and_direct_gradients_agree(monkeypatch):
+@pytest.mark.parametrize(("direct", "products"), [(True, 1), (False, 2)])
+def test_gram_matrices_and_direct_gradients_agree(monkeypatch, direct, products):
     model = convolution(3, 8, 3, 1, 1, 1, True)
     inputs, targets = batch((3, 9, 9), 3, 6)
-    direct = clipped_gradient_sum(model, inputs, targets, 0.1)
+    whole = clipped_gradient_sum(model, inputs, targets, 0.1)
     calls = []
     real = torch.bmm
     monkeypatch.setattr(torch, "bmm", lambda a, b: calls.append(a.shape) or real(a, b))
-    monkeypatch.setattr(
-        clipping, "MATERIAL", 100
-    )  # no room for gradients: Gram matrices, one record a chunk
-    gram = clipped_gradient_sum(model, inputs, targets, 0.1)
-    assert len(calls) == 12 and all(shape[0] == 1 for shape in calls)
-    assert_same(gram, direct.gradient, direct.norms)
+    monkeypatch.setattr(clipping, "_direct", lambda positions, width, out: direct)
+    monkeypatch.setattr(clipping, "MATERIAL", 100)  # no room: one record a piece
+    pieces = clipped_gradient_sum(model, inputs, targets, 0.1)
+    assert len(calls) == 6 * products and all(shape[0] == 1 for shape in calls)
+    assert_same(pieces, whole.gradient, whole.norms)
 
 
 @pytest.mark.parametrize("clip", [1e-3, 0.5, 3.0])
@@ -307,3 +312,91 @@ def test_batches_and_losses_of_the_wrong_shape_are_refused():
         clipped_gradient_sum(
             model, inputs, torch.zeros(2, dtype=torch.int64), 1.0, loss=lambda out, _: out.sum()
         )
+
+
+# ------------------------------------------------------------------------- group norm, parts, rows
+
+
+class Normed(nn.Sequential):
+    """Convolutions with group normalisation, one of them without a scale to train."""
+
+    def __init__(self):
+        super().__init__(
+            nn.Conv2d(2, 6, 3, padding=1, bias=False),
+            nn.GroupNorm(3, 6),
+            nn.ReLU(),
+            nn.Conv2d(6, 4, 3, stride=2),
+            nn.GroupNorm(2, 4),
+            nn.Flatten(),
+            nn.Linear(4 * 16, 5),
+            nn.GroupNorm(1, 5),
+            nn.Linear(5, 3),
+        )
+        self[4].weight.requires_grad_(False)
+        for layer in (self[1], self[4], self[7]):
+            nn.init.normal_(layer.weight, 1.0, 0.3)
+            nn.init.normal_(layer.bias, 0.0, 0.3)
+        self.double()
+
+
+def every_gradient(model, inputs, targets):
+    """The gradients of the records, one backward pass each: a list over parameters of (batch, ...)."""
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    rows = [
+        torch.autograd.grad(
+            cross_entropy(model(inputs[i : i + 1]), targets[i : i + 1]).sum(), parameters
+        )
+        for i in range(len(inputs))
+    ]
+    return parameters, [torch.stack(column) for column in zip(*rows, strict=True)]
+
+
+@pytest.mark.parametrize("clips", [(0.1, 0.3), (5.0, 0.01), (math.inf, 0.2), (math.inf, math.inf)])
+def test_parts_with_clips_of_their_own_against_a_loop_over_records(clips):
+    torch.manual_seed(0)
+    model = Normed()
+    inputs, targets = batch((2, 10, 10), 3, 7)
+    parameters, gradients = every_gradient(model, inputs, targets)
+    chosen = [parameters[0], parameters[1], parameters[5]]
+    others = [p for p in parameters if not any(p is q for q in chosen)]
+    found = clipped_part_sums(model, inputs, targets, [(chosen, clips[0]), (others, clips[1])])
+    for k, (members, clip) in enumerate(((chosen, clips[0]), (others, clips[1]))):
+        places = [i for i, p in enumerate(parameters) if any(p is q for q in members)]
+        norms = sum(gradients[i].flatten(1).square().sum(1) for i in places).sqrt()
+        torch.testing.assert_close(found.norms[k], norms)
+        weights = (norms / clip).clamp(min=1).reciprocal()
+        for i in places:
+            expected = torch.tensordot(weights, gradients[i], dims=1)
+            torch.testing.assert_close(found.gradient[i], expected)
+
+
+def test_one_part_is_the_ordinary_clipped_sum():
+    torch.manual_seed(1)
+    model = Normed()
+    inputs, targets = batch((2, 10, 10), 3, 4)
+    whole = clipped_gradient_sum(model, inputs, targets, 0.2)
+    parts = clipped_part_sums(model, inputs, targets, [(model.parameters(), 0.2)])
+    assert all(torch.equal(a, b) for a, b in zip(whole.gradient, parts.gradient, strict=True))
+    assert torch.equal(whole.norms, parts.norms[0])
+    empty = clipped_part_sums(model, inputs[:0], targets[:0], [(model.parameters(), 0.2)])
+    assert empty.norms.shape == (1, 0)
+
+
+def test_parts_must_hold_every_parameter_once():
+    model = Normed()
+    inputs, targets = batch((2, 10, 10), 3, 2)
+    everything = list(model.parameters())
+    with pytest.raises(ValueError, match=r"every trainable parameter, '0.weight' is in none"):
+        clipped_part_sums(model, inputs, targets, [(everything[1:], 1.0)])
+    with pytest.raises(ValueError, match="must not hold a parameter twice"):
+        clipped_part_sums(model, inputs, targets, [(everything, 1.0), (everything[:1], 1.0)])
+    with pytest.raises(ValueError, match="clip must be positive"):
+        clipped_part_sums(model, inputs, targets, [(everything, 0.0)])
+
+
+def test_rows_must_be_those_that_reach_the_layer():
+    model = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2)).double()
+    inputs, targets = batch((4,), 2, 5)
+    parts = [(model.parameters(), 1.0)]
+    with pytest.raises(ValueError, match="rows says that 2 records reach a Linear layer, but 5 do"):
+        clipped_part_sums(model, inputs, targets, parts, rows={model[1]: slice(0, 2)})

@@ -1,11 +1,12 @@
-"""Two-level Poisson sampling: its law on small cases, its moments on large ones, its limits."""
+"""Sampling on two levels and on one: laws on small cases, moments on large ones, limits."""
 
 import itertools
 
 import numpy as np
 import pytest
+from scipy import stats
 
-from repro.federated.participation import TwoLevelPoisson
+from repro.federated.participation import BalancedIterations, PoissonIterations, TwoLevelPoisson
 
 
 def counts(scheme, draws, seed):
@@ -124,3 +125,75 @@ def test_the_same_seed_draws_the_same():
 def test_bad_input_is_named(sizes, p, q, name):
     with pytest.raises(ValueError, match=f"^{name} must"):
         TwoLevelPoisson(sizes, p, q)
+
+
+# ------------------------------------------------------------------------- one level
+
+
+def test_balanced_iterations_are_exactly_k_for_everybody():
+    sampling = BalancedIterations(500, 13, 4)
+    counts = np.zeros(500, dtype=int)
+    batches = list(sampling.batches(np.random.default_rng(0)))
+    assert len(batches) == 13
+    for drawn in batches:
+        assert np.all(np.diff(drawn) > 0)
+        counts[drawn] += 1
+    assert np.all(counts == 4)
+    assert sampling.mean_batch == 500 * 4 / 13
+
+
+def test_balanced_iterations_are_uniform_over_the_subsets_and_independent():
+    """Every one of the C(5, 2) = 10 choices equally often, also jointly for two records."""
+    records = 20_000
+    chosen = np.zeros((records, 5), dtype=int)
+    for t, drawn in enumerate(BalancedIterations(records, 5, 2).batches(np.random.default_rng(1))):
+        chosen[drawn, t] = 1
+    code = chosen @ (1 << np.arange(5))
+    names, counts = np.unique(code, return_counts=True)
+    assert len(names) == 10
+    assert stats.chisquare(counts).pvalue > 1e-3
+    pairs = code[0::2] * 32 + code[1::2]
+    names, counts = np.unique(pairs, return_counts=True)
+    assert len(names) == 100
+    assert stats.chisquare(counts).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("k", [1, 7])
+def test_the_limits_of_balanced_iterations(k):
+    batches = list(BalancedIterations(30, 7, k).batches(np.random.default_rng(2)))
+    if k == 7:
+        assert all(np.array_equal(drawn, np.arange(30)) for drawn in batches)
+    else:
+        assert sorted(np.concatenate(batches)) == list(range(30))
+
+
+def test_poisson_iterations_are_independent_coins():
+    sampling = PoissonIterations(2000, 40, 0.3)
+    hits = np.zeros((40, 2000), dtype=bool)
+    for t, drawn in enumerate(sampling.batches(np.random.default_rng(3))):
+        hits[t, drawn] = True
+    assert abs(hits.mean() - 0.3) < 4 * np.sqrt(0.21 / hits.size)
+    # the number of participations is binomial, not constant: its variance is T g (1 - g)
+    variance = hits.sum(0).var(ddof=1)
+    assert abs(variance - 40 * 0.21) < 5 * 40 * 0.21 * np.sqrt(2 / 1999)
+    assert sampling.mean_batch == pytest.approx(600)
+    everybody = list(PoissonIterations(3, 2, 1.0).batches(np.random.default_rng(4)))
+    assert all(np.array_equal(drawn, [0, 1, 2]) for drawn in everybody)
+    assert all(not len(b) for b in PoissonIterations(3, 2, 0.0).batches(np.random.default_rng(5)))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: BalancedIterations(0, 1, 1), "records must be an integer >= 1"),
+        (lambda: BalancedIterations(1, 0, 1), "iterations must be an integer >= 1"),
+        (lambda: BalancedIterations(1, 3, 4), r"participations must be an integer in \[1, 3\]"),
+        (lambda: BalancedIterations(1, 3, 0), r"participations must be an integer in \[1, 3\]"),
+        (lambda: BalancedIterations(1, 3, 1.5), "participations must be an integer"),
+        (lambda: PoissonIterations(1, 1, 1.1), r"rate must be in \[0, 1\]"),
+        (lambda: PoissonIterations(1.5, 1, 0.1), "records must be an integer"),
+    ],
+)
+def test_bad_input_of_one_level(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

@@ -1,9 +1,11 @@
 """Privacy accounting: one frozen dataclass per mechanism, composition and calibration."""
 
+from repro.accounting.balanced_subsampling import BalancedIterationSubsampling
 from repro.accounting.calibration import calibrate_sigma
 from repro.accounting.composition import compose
 from repro.accounting.gaussian import GaussianMechanism, PoissonGaussian
 from repro.accounting.mechanism import InvalidBoundWarning, Mechanism
+from repro.accounting.model_splitting import ModelSplitting
 from repro.accounting.random_participation import (
     CentralizedShuffling,
     OnlyLocalSampling,
@@ -12,10 +14,12 @@ from repro.accounting.random_participation import (
 )
 
 __all__ = [
+    "BalancedIterationSubsampling",
     "CentralizedShuffling",
     "GaussianMechanism",
     "InvalidBoundWarning",
     "Mechanism",
+    "ModelSplitting",
     "OnlyLocalSampling",
     "PoissonGaussian",
     "RandomParticipation",

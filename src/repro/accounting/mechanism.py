@@ -13,6 +13,7 @@ from scipy.optimize import elementwise
 from repro._validate import broadcastable, choice, nonnegative, positive, probability_open
 from repro.accounting._discretise import pessimistic
 from repro.accounting._gaussian import compress
+from repro.accounting._renyi import ORDERS, log_convert_delta
 
 __all__ = ["DIRECTIONS", "METHODS", "InvalidBoundWarning", "Mechanism"]
 
@@ -53,7 +54,17 @@ class Mechanism(ABC):
         if method == "paper" and self._paper_invalid:
             warnings.warn(self._paper_invalid, InvalidBoundWarning, stacklevel=3)
 
+    def _paper_rdp(self) -> np.ndarray | None:
+        """Renyi curve at ``ORDERS`` where the paper accounts by it, else None.
+
+        Shape (*shape of the fields, number of orders). Such a paper adds the curve up over rounds and
+        converts the sum; it states one number for both directions.
+        """
+        return None
+
     def _log_delta_in(self, epsilon: np.ndarray, direction: str, method: str) -> np.ndarray:
+        if method == "paper" and (curve := self._paper_rdp()) is not None:
+            return log_convert_delta(curve, ORDERS, epsilon)
         ways = ("remove", "add") if direction == "both" else (direction,)
         return np.maximum.reduce([self._log_delta(epsilon, way, method) for way in ways])
 
@@ -147,13 +158,29 @@ class Mechanism(ABC):
           interval: spacing of the discretised losses, > 0.
 
         Raises:
-          ValueError: fields are arrays, or the interval is out of range.
+          ValueError: fields are arrays, the interval is out of range, or "paper" is asked for where
+            the paper accounts by Renyi divergences, which imply no loss distribution.
         """
         self._checked(method, "both")
+        self._has_losses(method)
         interval = float(positive("interval", interval))
         if self._shape():
             raise ValueError(f"pld needs scalar fields, got shape {self._shape()} in {self!r}")
         return self._pld(method, interval)
+
+    def _has_losses(self, method: str) -> None:
+        if method == "paper" and self._paper_rdp() is not None:
+            raise ValueError(
+                f"method must be 'upper' or 'lower' for the losses of {type(self).__name__}, whose "
+                f"paper accounts by Renyi divergences, got {method!r}"
+            )
+
+    def _loss_step(self, method: str) -> float | None:
+        """Spacing of losses at which rounding one of them hardly matters however often it adds up.
+
+        None where that depends on the number of rounds.
+        """
+        return None
 
     def _lower_plds(self, interval: float):
         """Explicit pairs to try for a lower bound on a composition, each rounded downwards."""

@@ -1,5 +1,6 @@
 """Data sets: where the files come from, and arrays ready for use with their provenance."""
 
+from repro.datasets.cifar10 import load_cifar10
 from repro.datasets.dataset import Dataset
 from repro.datasets.digits import load_digits
 from repro.datasets.emnist import load_emnist_byclass
@@ -12,6 +13,7 @@ __all__ = [
     "entry",
     "fetch",
     "find",
+    "load_cifar10",
     "load_digits",
     "load_emnist_byclass",
     "names",

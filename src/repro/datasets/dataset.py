@@ -15,10 +15,10 @@ class Dataset:
 
     Attributes:
         name: the registry's or the package's name of the data.
-        images: upright grey images, uint8, shape (n, height, width).
+        images: upright images, uint8, grey (n, height, width) or in colour (n, height, width, 3).
         labels: class of each image, int64, shape (n,), in [0, len(classes)).
         classes: what each label means.
-        brightest: pixel value of full ink (255, or 16 for scikit-learn's digits).
+        brightest: pixel value of full ink or light (255, or 16 for scikit-learn's digits).
         source: where these bytes come from, one phrase.
         sha256: checksum of the file read, or of the arrays where there is no file.
         subset: empty for the whole data set; else the phrase a picture's footer must carry.

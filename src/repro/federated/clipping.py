@@ -11,7 +11,8 @@ products of what went in (A_i, one row per position) and what came back (G_i): G
   product of w with gradients that are there already.
 
 So one forward pass, one backward pass to the layers' outputs only, and those products suffice;
-there is no second backward pass and no loop over records. Sources: Goodfellow, "Efficient
+there is no second backward pass and no loop over records. For the scales and shifts of a group
+normalisation the gradients are so small that they are simply formed. Sources: Goodfellow, "Efficient
 per-example gradient computations", arXiv:1510.01799 (linear layers); Li et al., arXiv:2110.05679
 ("ghost clipping"); Bu et al., arXiv:2205.10683 (mixed) and arXiv:2210.00038 (book-keeping, a single
 backward pass).
@@ -20,7 +21,7 @@ backward pass).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -49,7 +50,8 @@ class ClippedSum:
     Attributes:
         gradient: sum_i g_i / max(1, |g_i| / C), one tensor per trainable parameter, in the order of
             `model.parameters()`.
-        norms: |g_i| before clipping, over all parameters together, shape (batch,).
+        norms: |g_i| before clipping, over all parameters together, shape (batch,); of
+            `clipped_part_sums` over each part by itself, shape (parts, batch).
         loss: the sum of the records' losses, a scalar tensor.
     """
 
@@ -72,9 +74,9 @@ def clipped_gradient_sum(
     in Euclidean norm over all parameters together, up to rounding in the parameters' precision.
 
     Args:
-        model: any module whose trainable parameters all belong to `nn.Linear` or `nn.Conv2d` layers
-            (`groups=1`, zero padding), each used once per forward pass, and whose output for a
-            record depends on that record alone.
+        model: any module whose trainable parameters all belong to `nn.Linear`, `nn.Conv2d`
+            (`groups=1`, zero padding) or `nn.GroupNorm` layers, each used once per forward pass,
+            and whose output for a record depends on that record alone.
         inputs: records, shape (batch, ...); the batch may be empty (the sum is then zero).
         targets: their targets, shape (batch, ...).
         clip: C > 0; `math.inf` leaves the gradients as they are.
@@ -87,8 +89,41 @@ def clipped_gradient_sum(
 
     Source: random_participation, Algorithm 1 (g / max{1, |g| / C}).
     """
-    if not clip == math.inf:
-        clip = float(positive("clip", clip))
+    everything = [p for p in model.parameters() if p.requires_grad]
+    found = clipped_part_sums(model, inputs, targets, [(everything, clip)], loss=loss)
+    return ClippedSum(found.gradient, found.norms[0], found.loss)
+
+
+def clipped_part_sums(
+    model: nn.Module,
+    inputs: Tensor,
+    targets: Tensor,
+    parts: Sequence[tuple[Iterable[nn.Parameter], float]],
+    *,
+    loss: Loss = cross_entropy,
+    rows: Mapping[nn.Module, slice] | None = None,
+) -> ClippedSum:
+    """Sum of the records' gradients, clipped part by part of the parameters.
+
+    Formal guarantee: adding or removing one record changes `gradient` on the parameters of a part
+    by at most that part's clip in Euclidean norm, up to rounding.
+
+    Args:
+        model, inputs, targets, loss: as in `clipped_gradient_sum`.
+        parts: (parameters, clip) of each part; together they hold every trainable parameter of
+            `model` once, and may hold parameters that are not of this model.
+        rows: which records reach a layer, where it is not all of them: the layer's input holds
+            those records, in order. A layer that none reaches is left out of the forward pass.
+
+    Raises:
+        ValueError: as `clipped_gradient_sum`; the parts miss a parameter or have one twice; a
+            layer saw other records than `rows` says.
+
+    Source: partitioning, section 3.2.2 ("separate clipping norms for these two parts").
+    """
+    clips = [c if c == math.inf else float(positive("clip", c)) for _, c in parts]
+    part_of = _part_of(model, [members for members, _ in parts])
+    rows = rows or {}
     if len(inputs) != len(targets):
         raise ValueError(
             f"targets must have one row per input: {len(inputs)} inputs, {len(targets)} targets"
@@ -97,7 +132,8 @@ def clipped_gradient_sum(
     parameters = [p for p in model.parameters() if p.requires_grad]
     if len(inputs) == 0:
         nothing = parameters[0].new_zeros(())
-        return ClippedSum([torch.zeros_like(p) for p in parameters], nothing.expand(0), nothing)
+        none = nothing.expand(len(parts), 0)
+        return ClippedSum([torch.zeros_like(p) for p in parameters], none, nothing)
 
     with torch.enable_grad(), _recording(layers) as tape:
         losses = loss(model(inputs), targets)
@@ -106,7 +142,8 @@ def clipped_gradient_sum(
                 f"loss must return one value per record, shape ({len(inputs)},), got {losses.shape}"
             )
         total = losses.sum()
-        unused = [name for name, layer in layers.items() if layer not in tape]
+        idle = {layer for layer, reached in rows.items() if reached.start == reached.stop}
+        unused = [name for name, layer in layers.items() if layer not in tape and layer not in idle]
         if unused:
             raise ValueError(
                 f"layer {unused[0]!r} has trainable parameters but took no part in the forward pass"
@@ -117,18 +154,34 @@ def clipped_gradient_sum(
                     f"input or output of a {type(layer).__name__} layer is changed in place; "
                     "use operations that are not (such as ReLU(inplace=False))"
                 )
+            reached = rows.get(layer, slice(0, len(inputs)))
+            if len(before) != reached.stop - reached.start:
+                raise ValueError(
+                    f"rows says that {reached.stop - reached.start} records reach a "
+                    f"{type(layer).__name__} layer, but {len(before)} do"
+                )
         arrived = torch.autograd.grad(total, [after for _, after, _ in tape.values()])
 
     with torch.no_grad():
-        parts = [
-            part
-            for (layer, (before, _, _)), back in zip(tape.items(), arrived, strict=True)
-            for part in _layer_parts(layer, before.detach(), back)
-        ]
-        norms = torch.stack([part.squared for part in parts]).sum(0).clamp_(min=0.0).sqrt_()
-        weights = (norms / clip).clamp_(min=1.0).reciprocal_()
-        sums = {id(part.parameter): part.weighted_sum(weights) for part in parts}
-    return ClippedSum([sums[id(p)].view_as(p) for p in parameters], norms, total.detach())
+        squared = losses.new_zeros(len(parts), len(inputs))
+        shares: list[tuple[_Share, int, slice]] = []
+        for (layer, (before, _, _)), back in zip(tape.items(), arrived, strict=True):
+            reached = rows.get(layer, slice(0, len(inputs)))
+            for share in _layer_shares(layer, before.detach(), back):
+                part = part_of[id(share.parameter)]
+                squared[part, reached] += share.squared
+                shares.append((share, part, reached))
+        norms = squared.clamp_(min=0.0).sqrt_()
+        limits = torch.tensor(clips, device=norms.device, dtype=norms.dtype)
+        weights = (norms / limits[:, None]).clamp_(min=1.0).reciprocal_()
+        sums = {
+            id(share.parameter): share.weighted_sum(weights[part, reached])
+            for share, part, reached in shares
+        }
+    gradient = [
+        sums[id(p)].view_as(p) if id(p) in sums else torch.zeros_like(p) for p in parameters
+    ]
+    return ClippedSum(gradient, norms, total.detach())
 
 
 def gradient_sum(
@@ -144,8 +197,43 @@ def gradient_sum(
     return list(torch.autograd.grad(loss(model(inputs), targets).sum(), parameters))
 
 
+def bytes_per_record(model: nn.Module, inputs: Tensor) -> int:
+    """About how much memory a record takes in the functions above.
+
+    Counted from a forward pass of the first of `inputs`: inputs, outputs and their gradients of
+    every layer with parameters, and what is kept of each until the sums are formed. Sizes alone
+    decide, so that chunks cut by it are the same on every run.
+    """
+    layers = _trainable_layers(model)
+    with torch.no_grad(), _recording(layers) as tape:
+        model(inputs[:1])
+    numbers = 0
+    for layer, (before, after, _) in tape.items():
+        numbers += before.numel() + 2 * after.numel()
+        if isinstance(layer, nn.Conv2d):
+            width, out = layer.weight[0].numel(), layer.out_channels
+            positions = after[0, 0].numel()
+            numbers += positions * width  # patches
+            numbers += out * width if _direct(positions, width, out) else 0  # gradients
+    return numbers * next(model.parameters()).element_size()
+
+
+def _part_of(model: nn.Module, parts: Sequence[Iterable[nn.Parameter]]) -> dict[int, int]:
+    """Which part a parameter belongs to, by its id; every trainable one is in exactly one."""
+    found: dict[int, int] = {}
+    for k, members in enumerate(parts):
+        for parameter in members:
+            if id(parameter) in found:
+                raise ValueError("parts must not hold a parameter twice")
+            found[id(parameter)] = k
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad and id(parameter) not in found:
+            raise ValueError(f"parts must hold every trainable parameter, {name!r} is in none")
+    return found
+
+
 @dataclass(frozen=True)
-class _Part:
+class _Share:
     """One parameter's share: squared norms, and the sum of gradients under given weights."""
 
     parameter: nn.Parameter
@@ -166,7 +254,7 @@ def _trainable_layers(model: nn.Module) -> dict[str, nn.Module]:
         own = [p for p in module.parameters(recurse=False) if p.requires_grad]
         if not own:
             continue
-        covered = type(module) in (nn.Linear, nn.Conv2d)
+        covered = type(module) in (nn.Linear, nn.Conv2d, nn.GroupNorm)
         if isinstance(module, nn.Conv2d):
             covered &= (
                 module.groups == 1 and module.padding_mode == "zeros" and module.padding != "same"
@@ -174,7 +262,8 @@ def _trainable_layers(model: nn.Module) -> dict[str, nn.Module]:
         if not covered:
             raise ValueError(
                 f"layer {name or 'model'!r} ({type(module).__name__}) has trainable parameters; "
-                "clipping knows nn.Linear and nn.Conv2d with groups=1 and numeric zero padding"
+                "clipping knows nn.Linear, nn.GroupNorm, and nn.Conv2d with groups=1 and numeric "
+                "zero padding"
             )
         if any(id(p) in owned for p in own):
             raise ValueError(f"layer {name!r} shares a parameter with another layer")
@@ -203,9 +292,12 @@ def _recording(layers: dict[str, nn.Module]) -> Iterator[Tape]:
             hook.remove()
 
 
-def _layer_parts(layer: nn.Module, before: Tensor, back: Tensor) -> Iterator[_Part]:
+def _layer_shares(layer: nn.Module, before: Tensor, back: Tensor) -> Iterator[_Share]:
     """Weight and bias of one layer, from its input and the gradient at its output."""
     weight, bias = layer.weight, layer.bias
+    if isinstance(layer, nn.GroupNorm):
+        yield from _norm_shares(layer, before, back)
+        return
     if isinstance(layer, nn.Conv2d):
         rows, arrived, reorder = *_as_positions(layer, before, back), _kernel_order(layer)
     else:
@@ -214,46 +306,64 @@ def _layer_parts(layer: nn.Module, before: Tensor, back: Tensor) -> Iterator[_Pa
             rows, arrived = before.flatten(1, -2), back.flatten(1, -2)
 
     if weight.requires_grad:
-        part = _one_position if rows.ndim == 2 else _many_positions
-        yield part(weight, rows, arrived, reorder)
+        share = _one_position if rows.ndim == 2 else _many_positions
+        yield share(weight, rows, arrived, reorder)
     if bias is not None and bias.requires_grad:
         summed = arrived if arrived.ndim == 2 else arrived.sum(1)
-        yield _Part(bias, _squares(summed), lambda w: w @ summed)
+        yield _Share(bias, _squares(summed), lambda w: w @ summed)
 
 
-def _one_position(weight: nn.Parameter, rows: Tensor, arrived: Tensor, _: object) -> _Part:
+def _norm_shares(layer: nn.GroupNorm, before: Tensor, back: Tensor) -> Iterator[_Share]:
+    """Scales and shifts: one gradient per record and channel, summed over the positions."""
+    normed = functional.group_norm(before, layer.num_groups, eps=layer.eps)
+    for parameter, at_output in ((layer.weight, back * normed), (layer.bias, back)):
+        if parameter.requires_grad:
+            gradients = at_output.flatten(2).sum(2) if back.ndim > 2 else at_output
+            yield _Share(parameter, _squares(gradients), gradients.t().mv)
+
+
+def _one_position(weight: nn.Parameter, rows: Tensor, arrived: Tensor, _: object) -> _Share:
     """A linear layer on vectors: the norm of an outer product; rows (B, in), arrived (B, out)."""
-    return _Part(
+    return _Share(
         weight, _squares(rows) * _squares(arrived), lambda w: (arrived * w[:, None]).t() @ rows
     )
 
 
 def _many_positions(
     weight: nn.Parameter, rows: Tensor, arrived: Tensor, reorder: Callable[[Tensor], Tensor] | None
-) -> _Part:
+) -> _Share:
     """A layer at T positions, the cheaper of two ways: rows (B, T, K), arrived (B, T, O)."""
     batch, positions, width = rows.shape
     out = arrived.shape[2]
     finish = reorder or (lambda gradient: gradient)
-    # Multiplications per record: the gradient itself is T*O*K and then read twice; Gram matrices
-    # are T*T*(O+K), and the weighted sum costs T*O*K once more.
-    direct = 2 * out * width <= positions**2 * (out + width)
-    if direct and batch * out * width <= MATERIAL:
+    direct = _direct(positions, width, out)
+    step = max(1, MATERIAL // (out * width if direct else 2 * positions**2))
+    if direct and batch <= step:
         gradients = torch.bmm(arrived.transpose(1, 2), rows).flatten(1)
-        return _Part(
+        return _Share(
             weight, _squares(gradients), lambda w: finish((w @ gradients).view(out, width))
         )
 
-    step = max(1, MATERIAL // (2 * positions**2))
-    pieces = [
-        (torch.bmm(a, a.transpose(1, 2)) * torch.bmm(g, g.transpose(1, 2))).sum((1, 2))
-        for a, g in zip(rows.split(step), arrived.split(step), strict=True)
-    ]
+    def squares(a: Tensor, g: Tensor) -> Tensor:
+        if direct:
+            return _squares(torch.bmm(g.transpose(1, 2), a).flatten(1))
+        return (torch.bmm(a, a.transpose(1, 2)) * torch.bmm(g, g.transpose(1, 2))).sum((1, 2))
+
+    pieces = [squares(a, g) for a, g in zip(rows.split(step), arrived.split(step), strict=True)]
 
     def weighted_sum(w: Tensor) -> Tensor:
         return finish((arrived * w[:, None, None]).flatten(0, 1).t() @ rows.flatten(0, 1))
 
-    return _Part(weight, torch.cat(pieces), weighted_sum)
+    return _Share(weight, torch.cat(pieces), weighted_sum)
+
+
+def _direct(positions: int, width: int, out: int) -> bool:
+    """Whether gradients are cheaper than Gram matrices, by multiplications per record.
+
+    The gradient itself is T*O*K and then read twice; Gram matrices are T*T*(O+K), and the weighted
+    sum costs T*O*K once more.
+    """
+    return 2 * out * width <= positions**2 * (out + width)
 
 
 def _as_positions(layer: nn.Conv2d, before: Tensor, back: Tensor) -> tuple[Tensor, Tensor]:

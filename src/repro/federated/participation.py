@@ -1,13 +1,18 @@
-"""Who takes part in an iteration, and with which records: Poisson clients times Poisson records."""
+"""Who takes part in an iteration, and with which records.
+
+Two levels of coins (clients and their records) for federations with large clients; one level,
+Poisson or balanced, where each record, or each client as a whole, is drawn on its own.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from repro._validate import in_unit
+from repro._validate import in_unit, integer
 
 
 @dataclass(frozen=True)
@@ -87,3 +92,72 @@ class TwoLevelPoisson:
         )  # which participant holds the drawn record
         records = drawn + (self._starts[clients] - (ends - sizes))[owner]
         return Draw(clients=clients, records=records)
+
+
+@dataclass(frozen=True)
+class PoissonIterations:
+    """Each of `records` is in each of `iterations` batches with probability `rate`, by own coins.
+
+    Raises:
+        ValueError: counts below 1 or no integers, or a rate outside [0, 1].
+
+    Source: partitioning, section 3.3 ("Poisson Subsampling").
+    """
+
+    records: int
+    iterations: int
+    rate: float
+
+    def __post_init__(self) -> None:
+        integer("records", self.records, 1)
+        integer("iterations", self.iterations, 1)
+        in_unit("rate", self.rate)
+
+    @property
+    def mean_batch(self) -> float:
+        """The expected size of a batch."""
+        return self.records * self.rate
+
+    def batches(self, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
+        """The batches in order, each an increasing array of record numbers, possibly empty."""
+        for _ in range(self.iterations):
+            yield np.flatnonzero(rng.random(self.records) < self.rate)
+
+
+@dataclass(frozen=True)
+class BalancedIterations:
+    """Each of `records` is in exactly `participations` of `iterations` batches.
+
+    Balanced Iteration Subsampling. Formal guarantee: every choice of k of the T iterations has the
+    same probability, independently from record to record, up to the 53 bits of the uniform
+    numbers. A record with r participations left and s iterations to come is drawn with probability
+    r / s (Knuth, The Art of Computer Programming 2, section 3.4.2, algorithm S), which needs one
+    number per record, not the table of all choices.
+
+    Raises:
+        ValueError: counts below 1 or no integers, or more participations than iterations.
+
+    Source: partitioning, section 3.3.
+    """
+
+    records: int
+    iterations: int
+    participations: int
+
+    def __post_init__(self) -> None:
+        integer("records", self.records, 1)
+        integer("iterations", self.iterations, 1)
+        integer("participations", self.participations, 1, self.iterations)
+
+    @property
+    def mean_batch(self) -> float:
+        """The expected size of a batch."""
+        return self.records * self.participations / self.iterations
+
+    def batches(self, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
+        """The batches in order, each an increasing array of record numbers, possibly empty."""
+        left = np.full(self.records, self.participations)
+        for to_come in range(self.iterations, 0, -1):
+            drawn = np.flatnonzero(rng.random(self.records) * to_come < left)
+            left[drawn] -= 1
+            yield drawn

@@ -5,7 +5,7 @@
         draws each of its records w.p. q          } g_i = sum of clipped gradients, C
         } `clipped_gradient_sum`, all clients at once: aggregate sum_i g_i
         }  the sum over clients of sums over records g = (sum_i g_i + N(0, sigma^2 I)) / (p N q d)
-        `_noise`, `scale` w = w - eta g                                        `Momentum.step`
+        `gaussian`, `scale` w = w - eta g                                        `Momentum.step`
         (momentum 0.9 in appendix B)
 
 The baselines of the paper (weak client sampling, only local sampling) run the same algorithm with
@@ -16,7 +16,7 @@ nor noise.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from repro._validate import in_unit, integer, positive
 from repro.federated.clipping import clipped_gradient_sum, gradient_sum
 from repro.federated.participation import TwoLevelPoisson
+from repro.federated.server import Momentum, gaussian, streams
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,7 @@ def train(
             f"{held}, {len(images)}, {len(labels)}"
         )
     integer("watch_every", watch_every, 1)
-    draws, noises = _generators(seed, images.device)
+    draws, noises = streams(seed, images.device)
     weights = Momentum(model, settings.learning_rate, settings.momentum)
     scale = 1.0 / participation.mean_batch  # 1 / (p N q d)
 
@@ -151,7 +152,7 @@ def train(
             result = clipped_gradient_sum(model, batch, truth, settings.clip)
             gradients, norms = result.gradient, result.norms
         total = weights.flatten(gradients)
-        noise = _noise(total, settings.sigma, noises)
+        noise = gaussian(total, settings.sigma, noises)
         weights.step((total if noise is None else total + noise) * scale)
 
         if watch is not None and (t % watch_every == 0 or t == settings.iterations):
@@ -172,59 +173,3 @@ def train(
                     else float((norms > settings.clip).double().mean()),
                 )
             )
-
-
-class Momentum:
-    """Stochastic gradient descent with momentum on all trainable parameters as one vector.
-
-    v <- momentum * v + g and w <- w - learning_rate * v, as torch.optim.SGD. The parameters of
-    `model` become views of one vector (each in its own memory layout), so that noise and step are
-    single operations whatever the number of layers.
-    """
-
-    def __init__(self, model: nn.Module, learning_rate: float, momentum: float) -> None:
-        self._parameters = [p for p in model.parameters() if p.requires_grad]
-        self.learning_rate, self.momentum = learning_rate, momentum
-        self._weights = self.flatten([p.detach() for p in self._parameters])
-        self._velocity = torch.zeros_like(self._weights)
-        for parameter, part in zip(self._parameters, self._views(self._weights), strict=True):
-            parameter.data = part
-
-    def flatten(self, tensors: list[Tensor]) -> Tensor:
-        """One vector from one tensor per parameter, in the order of the parameters."""
-        flat = tensors[0].new_empty(sum(p.numel() for p in self._parameters))
-        for part, tensor in zip(self._views(flat), tensors, strict=True):
-            part.copy_(tensor)
-        return flat
-
-    def step(self, gradient: Tensor) -> None:
-        """Apply one flat `gradient`, as `flatten` makes it."""
-        self._velocity.mul_(self.momentum).add_(gradient)
-        self._weights.add_(self._velocity, alpha=-self.learning_rate)
-
-    def finite(self) -> bool:
-        """Whether every weight is finite."""
-        return bool(torch.isfinite(self._weights).all())
-
-    def _views(self, flat: Tensor) -> Iterator[Tensor]:
-        start = 0
-        for p in self._parameters:
-            yield flat.as_strided(p.shape, p.stride(), start)
-            start += p.numel()
-
-
-def _noise(like: Tensor, sigma: float, generator: torch.Generator) -> Tensor | None:
-    """N(0, sigma^2 I) in the shape of `like`; None where sigma is 0."""
-    if sigma == 0:
-        return None
-    return torch.randn(like.shape, generator=generator, device=like.device, dtype=like.dtype).mul_(
-        sigma
-    )
-
-
-def _generators(seed: int, device: torch.device) -> tuple[np.random.Generator, torch.Generator]:
-    """Two independent streams from one seed: for the draws, and for the noise."""
-    for_draws, for_noise = np.random.SeedSequence(integer("seed", seed, 0)).spawn(2)
-    noise = torch.Generator(device=device)
-    noise.manual_seed(int(for_noise.generate_state(1, np.uint64)[0] >> 1))
-    return np.random.default_rng(for_draws), noise

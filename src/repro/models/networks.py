@@ -9,6 +9,9 @@ beyond rounding.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import Tensor, nn
 
@@ -99,9 +102,16 @@ def build(name: str, *, classes: int, seed: int) -> nn.Module:
         ValueError: no network of that name, fewer than 2 classes, or a negative seed.
     """
     network = _NETWORKS[choice("name", name, tuple(_NETWORKS))]
+    with drawn_from(seed):
+        return network(classes)
+
+
+@contextmanager
+def drawn_from(seed: int) -> Iterator[None]:
+    """While open, PyTorch's global generator starts from `seed`; then it is as it was before."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(integer("seed", seed, 0))
-        return network(classes)
+        yield
 
 
 def count_parameters(model: nn.Module) -> int:

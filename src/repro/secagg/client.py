@@ -1,0 +1,225 @@
+"""The parties that open connections: a client with its shares, the operator with the model."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+from numpy.typing import NDArray
+
+from repro._validate import integer, positive
+from repro.secagg.certificates import OPERATOR, PARAMETERS, client_name, context, server_name
+from repro.secagg.channel import Channel, ChannelError, connect
+from repro.secagg.closing import Closing
+from repro.secagg.frames import LARGEST, REAL, SHORT, WORD, Frame, Kind, Order, Traffic, words
+from repro.secagg.ring import Elements, Ring
+
+Address = tuple[str, int]
+
+_STEPS = 4
+"""A round ends, one way or the other, within this many time limits (see `ParameterServer`)."""
+
+
+class RoundError(RuntimeError):
+    """The round failed: nothing was summed, and the model is as it was. A later round may work."""
+
+
+class Party(Closing):
+    """Connections to some of the servers, opened when needed and kept.
+
+    Args:
+        name: this party.
+        folder: with its certificate, see `certificates.issue`.
+        addresses: of the others, by name.
+        time_limit: seconds for each step, > 0; the same as the servers'.
+
+    Raises:
+        ValueError: no certificate there, or an argument out of range.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        folder: str | os.PathLike[str],
+        addresses: Mapping[str, Address],
+        time_limit: float,
+    ) -> None:
+        self.name = name
+        self.time_limit = float(positive("time_limit", time_limit))
+        self.channels: dict[str, Channel] = {}
+        self._addresses = dict(addresses)
+        self._context = context(folder, name, accepting=False)
+        self._last = 0
+
+    def connect(self) -> None:
+        """Open the connections that are not open.
+
+        Raises:
+            RoundError: somebody does not answer, or refuses us.
+        """
+        with self._or_failed():
+            for peer, address in self._addresses.items():
+                if peer in self.channels and self.channels[peer].quiet():
+                    continue
+                self._drop(peer)
+                channel = connect(address, self._context, self.name, peer, self.time_limit)
+                if peer == PARAMETERS:
+                    channel.allowance = lambda: 8 * LARGEST
+                self.channels[peer] = channel
+
+    def close(self) -> None:
+        """End all connections; `connect` opens them again."""
+        for peer in list(self.channels):
+            self._drop(peer)
+
+    def _drop(self, peer: str) -> None:
+        if channel := self.channels.pop(peer, None):
+            channel.close()
+
+    @contextmanager
+    def _or_failed(self) -> Iterator[None]:
+        """Whatever goes wrong with a connection is a failed round, which ends all connections."""
+        try:
+            yield
+        except ChannelError as problem:
+            self.close()
+            raise RoundError(f"the round failed: {problem}") from problem
+        except BaseException:
+            self.close()
+            raise
+
+    def _to(self, peer: str) -> Channel:
+        if peer not in self.channels:
+            raise ChannelError(f"{self.name} is not connected with {peer}")
+        return self.channels[peer]
+
+    def _answer(self, kind: Kind, deadline: float | None) -> Frame:
+        """What the parameter server says next: a frame of `kind` for a new round, or a failure."""
+        frame = self._to(PARAMETERS).receive(deadline)
+        if frame.kind == Kind.FAIL:
+            raise RoundError(f"round {frame.round} failed: {frame.text}")
+        if frame.kind != kind:
+            raise ChannelError(f"{PARAMETERS} sent {frame.kind.name} in place of {kind.name}")
+        if kind != Kind.TRAFFIC:
+            if frame.round <= self._last:
+                raise ChannelError(
+                    f"{PARAMETERS} sent round {frame.round}, which does not follow {self._last}"
+                )
+            self._last = frame.round
+        return frame
+
+
+class Client(Party):
+    """Client `number`, which holds a vector.
+
+    A round from its side: `connect`, `model`, (compute), `submit`; then `model` of the next round,
+    which raises `RoundError` if this one failed. After a `RoundError`, begin with `connect`.
+
+    Args:
+        number: i, counted from 0.
+        folder: with its certificate.
+        servers: addresses of the intermediate servers, in order.
+        parameters: address of the parameter server.
+        time_limit: seconds for each step.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        folder: str | os.PathLike[str],
+        *,
+        servers: Sequence[Address],
+        parameters: Address,
+        time_limit: float = 30.0,
+    ) -> None:
+        integer("number", number, 0)
+        addresses = {server_name(j): address for j, address in enumerate(servers)}
+        addresses[PARAMETERS] = parameters
+        super().__init__(client_name(number), folder, addresses, time_limit)
+
+    def model(self, wait: float | None = None) -> tuple[int, NDArray[np.float64]]:
+        """Wait (at most `wait` seconds) for the next round: its number and the broadcast model.
+
+        Raises:
+            RoundError: the round that was going on has failed, or nothing came.
+        """
+        with self._or_failed():
+            frame = self._answer(Kind.MODEL, None if wait is None else time.monotonic() + wait)
+            if len(frame.payload) % REAL.itemsize:
+                raise ChannelError(f"{PARAMETERS} sent a model of {len(frame.payload)} bytes")
+        return frame.round, np.frombuffer(frame.payload, REAL).astype(np.float64)
+
+    def submit(self, number: int, shares: Sequence[NDArray]) -> None:
+        """Send one share to every server.
+
+        Args:
+            number: the round.
+            shares: for each server either a key (uint8, shape (16,)) or elements (uint64).
+
+        Raises:
+            RoundError: a server is gone or too slow. The parameter server is told.
+        """
+        with self._or_failed():
+            for j, one in enumerate(shares):
+                kind = Kind.KEY if one.dtype == np.uint8 else Kind.VECTOR
+                plain = np.ascontiguousarray(one, one.dtype if kind == Kind.KEY else WORD)
+                try:
+                    self._to(server_name(j)).send(kind, number, plain.data)
+                except ChannelError as problem:
+                    reason = f"{server_name(j)}: {problem}".encode()[:SHORT]
+                    self._to(PARAMETERS).send(Kind.FAIL, number, reason)
+                    raise
+
+    def uplinks(self) -> list[Channel]:
+        """The connections to the intermediate servers."""
+        return [link for name, link in self.channels.items() if name != PARAMETERS]
+
+
+class Operator(Party):
+    """Whoever owns the model: starts rounds, and gets their sums.
+
+    Args:
+        folder: with the certificate `operator`.
+        parameters: address of the parameter server.
+        time_limit: seconds for each step.
+    """
+
+    def __init__(
+        self, folder: str | os.PathLike[str], *, parameters: Address, time_limit: float = 30.0
+    ) -> None:
+        super().__init__(OPERATOR, folder, {PARAMETERS: parameters}, time_limit)
+
+    def start(self, size: int, ring: Ring, model: NDArray[np.float64]) -> None:
+        """Start a round for vectors of `size` elements, and broadcast `model` to the clients.
+
+        Raises:
+            RoundError: the parameter server is gone.
+        """
+        payload = Order(size, ring.modulus).pack() + model.astype(REAL).tobytes()
+        with self._or_failed():
+            self._to(PARAMETERS).send(Kind.START, 0, payload)
+
+    def result(self) -> tuple[int, Elements]:
+        """Wait for the end of the round: its number, and the sum over all clients.
+
+        Raises:
+            RoundError: it failed.
+        """
+        with self._or_failed():
+            frame = self._answer(Kind.SUM, time.monotonic() + _STEPS * self.time_limit)
+        return frame.round, words(frame.payload)
+
+    def traffic(self) -> dict[str, Traffic]:
+        """Bytes of the last round: `sums` (from the servers), `broadcast` (to the clients).
+
+        Raises:
+            RoundError: the parameter server is gone.
+        """
+        with self._or_failed():
+            self._to(PARAMETERS).send(Kind.TRAFFIC)
+            frame = self._answer(Kind.TRAFFIC, time.monotonic() + self.time_limit)
+        return {link: Traffic(*counts) for link, counts in json.loads(frame.payload).items()}

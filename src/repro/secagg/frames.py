@@ -1,0 +1,189 @@
+"""Frames: what the parties write on a connection.
+
+A frame is a header of 60 bytes and a payload. The header names kind, round, client and server,
+counts the frames of its connection, and holds length and SHA-256 checksum (16 bytes of it) of the
+payload and a CRC-32 of itself; its numbers are big-endian, those in payloads little-endian. TLS
+keeps everybody else out; the header guards against the parties' own mistakes and games: a frame
+that comes twice, late, cut short, too long or altered is refused with an error that says so.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import struct
+import zlib
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+_HEADER = struct.Struct(">4sBBxxQIIQQ16s")
+_CHECK = struct.Struct(">I")
+_ORDER = struct.Struct("<QQ")
+_MAGIC, _VERSION = b"rpSA", 1
+
+NOBODY = 2**32 - 1
+"""In place of a client's or a server's number."""
+
+HEADER_BYTES = _HEADER.size + _CHECK.size
+"""What a frame adds to its payload."""
+
+ORDER_BYTES = _ORDER.size
+
+SHORT = 1024
+"""Payload bytes that any party may send: more than any message without numbers needs."""
+
+LARGEST = 2**27
+"""The largest number of elements in a vector (1 GiB)."""
+
+WORD, REAL = np.dtype("<u8"), np.dtype("<f8")
+"""How elements and models are written."""
+
+
+class FrameError(ValueError):
+    """Bytes that are no frame, or no longer the frame that they were."""
+
+
+class Kind(enum.IntEnum):
+    """What a frame is; the payload in brackets."""
+
+    WELCOME = 1  # to who opened a connection: it is accepted
+    START = 2  # operator to parameter server: begin a round (`Order`, the model)
+    OPEN = 3  # parameter server to servers: take shares (`Order`)
+    OPENED = 4  # server to parameter server: ready
+    MODEL = 5  # parameter server to clients: the round's model (float64 each)
+    KEY = 6  # client to server: a share as its key (16 bytes)
+    VECTOR = 7  # client to server: a share in full (uint64 each)
+    PARTIAL = 8  # server to parameter server: sum of shares (uint64 each, whose: a bit each)
+    SUM = 9  # parameter server to operator: sum of all (uint64 each)
+    FAIL = 10  # anybody: the round is over, and why (text)
+    TRAFFIC = 11  # operator and parameter server: question and answer about bytes sent (JSON)
+
+
+NUMBERS = frozenset({Kind.MODEL, Kind.KEY, Kind.VECTOR, Kind.PARTIAL, Kind.SUM})
+"""Kinds whose payload counts as payload in `Traffic`; all bytes count as bytes on the wire."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A frame that was received whole and unaltered, from the party it names."""
+
+    kind: Kind
+    round: int
+    payload: bytearray
+
+    @property
+    def text(self) -> str:
+        """The payload of a FAIL."""
+        return self.payload.decode("utf-8", "replace")
+
+
+@dataclass
+class Traffic:
+    """Bytes over one connection, or several.
+
+    Attributes:
+        payload: numbers (shares, sums, models) without headers.
+        wire: everything handed to TCP: frames and TLS records; not the headers of TCP and IP.
+    """
+
+    payload: int = 0
+    wire: int = 0
+
+    def __add__(self, other: Traffic) -> Traffic:
+        return Traffic(self.payload + other.payload, self.wire + other.wire)
+
+    def __sub__(self, other: Traffic) -> Traffic:
+        return Traffic(self.payload - other.payload, self.wire - other.wire)
+
+
+class Header(NamedTuple):
+    """What stands before every payload.
+
+    Attributes:
+        kind: see `Kind`.
+        round: the round that the frame belongs to, 0 for none.
+        client, server: the numbers of the client and the server at the two ends, `NOBODY` for none.
+        place: how many frames were sent over the connection, in this direction, before it.
+        length: bytes of payload.
+        digest: checksum of the payload.
+    """
+
+    kind: int
+    round: int
+    client: int
+    server: int
+    place: int
+    length: int
+    digest: bytes
+
+    @classmethod
+    def of(
+        cls, kind: Kind, number: int, ends: tuple[int, int], place: int, payload: memoryview
+    ) -> Self:
+        """The header for `payload`."""
+        return cls(kind, number, *ends, place, payload.nbytes, checksum(payload))
+
+    def pack(self) -> bytes:
+        """As bytes, with their checksum."""
+        start = _HEADER.pack(_MAGIC, _VERSION, *self)
+        return start + _CHECK.pack(zlib.crc32(start))
+
+    @classmethod
+    def unpack(cls, written: bytes | bytearray) -> Self:
+        """From bytes.
+
+        Raises:
+            FrameError: they are no header, or an altered one.
+        """
+        start, (check,) = written[: _HEADER.size], _CHECK.unpack(written[_HEADER.size :])
+        magic, version, *rest = _HEADER.unpack(start)
+        if magic != _MAGIC or version != _VERSION:
+            raise FrameError("something that is no frame of this protocol")
+        if zlib.crc32(start) != check:
+            raise FrameError("an altered frame: the header's checksum differs")
+        return cls(*rest)
+
+
+class Order(NamedTuple):
+    """What a round is about: begins a START, is all of an OPEN.
+
+    Attributes:
+        size: elements of a vector.
+        modulus: of the ring; all parties must mean the same.
+    """
+
+    size: int
+    modulus: int
+
+    def pack(self) -> bytes:
+        """As ORDER_BYTES bytes."""
+        return _ORDER.pack(self.size, self.modulus - 1)
+
+    @classmethod
+    def unpack(cls, payload: bytes | bytearray, modulus: int) -> Self:
+        """From the first bytes of a payload, for a party that works modulo `modulus`.
+
+        Raises:
+            FrameError: they are none, or ask for what cannot be.
+        """
+        if len(payload) < ORDER_BYTES:
+            raise FrameError(f"an order of {len(payload)} bytes")
+        size, largest = _ORDER.unpack_from(payload)
+        if not 1 <= size <= LARGEST:
+            raise FrameError(f"an order for {size} elements, where 1 to {LARGEST} are possible")
+        if largest + 1 != modulus:
+            raise FrameError(f"an order modulo {largest + 1}, where {modulus} is the modulus")
+        return cls(size, modulus)
+
+
+def words(payload: bytes | bytearray | memoryview) -> NDArray[np.uint64]:
+    """The numbers written in a payload; its length is a multiple of 8."""
+    return np.frombuffer(payload, WORD).astype(np.uint64, copy=False)
+
+
+def checksum(payload: bytes | bytearray | memoryview) -> bytes:
+    """The first 16 bytes of SHA-256."""
+    return hashlib.sha256(payload).digest()[:16]

@@ -1,0 +1,184 @@
+"""What the intermediate servers and the parameter server have in common.
+
+Every connection has a thread that reads frames from it; all of them put what they read into one
+inbox, and one thread takes it out, so that no state is touched by two threads. After a failed round
+every connection is opened anew, by the side that opened it first: what was still under way dies
+with the old connection, and no late frame can stray into the next round.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import socket
+import sys
+import threading
+import time
+from collections.abc import Collection
+from contextlib import suppress
+
+from repro._validate import positive
+from repro.secagg.certificates import PARAMETERS, context
+from repro.secagg.channel import Channel, ChannelError, Ended, connect, remaining
+from repro.secagg.frames import SHORT, Frame, Kind
+
+_RETRY = 0.5
+"""Seconds between attempts to reach the parameter server."""
+
+
+class Fault(Exception):
+    """A party did what it must not, or is gone; `name` is that party."""
+
+    def __init__(self, message: str, name: str = "") -> None:
+        super().__init__(message)
+        self.name = name
+
+
+class Gone(Fault):
+    """A party's connection ended between two frames, or was replaced by another one."""
+
+
+class Node:
+    """A process that accepts connections, and reads what comes over all of its connections.
+
+    Args:
+        name: this party.
+        folder: with its certificate, see `certificates.issue`.
+        listener: a listening socket.
+        expected: names of the parties that may connect.
+        time_limit: seconds allowed for each step of a round, > 0.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        folder: str | os.PathLike[str],
+        listener: socket.socket,
+        expected: Collection[str],
+        time_limit: float,
+    ) -> None:
+        self.name, self.folder, self.expected = name, folder, frozenset(expected)
+        self.time_limit = float(positive("time_limit", time_limit))
+        self.peers: dict[str, Channel] = {}
+        self._inbox: queue.SimpleQueue[tuple[Channel, Frame | ChannelError | None]] = (
+            queue.SimpleQueue()
+        )
+        self._listener = listener
+        self._context = context(folder, name, accepting=True)
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def allowance(self, name: str) -> int:
+        """The largest payload that `name` may send at the moment."""
+        return SHORT
+
+    def keep_connected(self, address: tuple[str, int]) -> None:
+        """Open a connection to the parameter server, and again whenever it ends."""
+        tls = context(self.folder, self.name, accepting=False)
+
+        def go_on() -> None:
+            told = ""
+            while True:
+                try:
+                    channel = connect(address, tls, self.name, PARAMETERS, self.time_limit)
+                except ChannelError as problem:
+                    if str(problem) != told:
+                        self.log(told := str(problem))
+                    time.sleep(_RETRY)
+                    continue
+                told = ""
+                self._inbox.put((channel, None))
+                self._read(channel)
+
+        threading.Thread(target=go_on, daemon=True).start()
+
+    def next(self, deadline: float | None = None) -> tuple[str, Frame | None]:
+        """The next frame, and whose it is; None for a party that has connected.
+
+        Raises:
+            TimeoutError: `deadline` has passed.
+            Fault: a party's connection ended, was replaced, or brought something that is no frame.
+        """
+        while True:
+            try:
+                channel, item = self._inbox.get(timeout=remaining(deadline))
+            except queue.Empty:
+                raise TimeoutError from None
+            name = channel.peer
+            if item is None:
+                self._join(channel)
+                return name, None
+            elif self.peers.get(name) is not channel:
+                continue  # of a connection that has been given up
+            elif isinstance(item, ChannelError):
+                self.drop(name)
+                raise (Gone if isinstance(item, Ended) else Fault)(str(item), name)
+            else:
+                return name, item
+
+    def send(self, name: str, kind: Kind, number: int, payload: bytes | memoryview = b"") -> None:
+        """Send a frame to a party.
+
+        Raises:
+            Fault: it is not connected, or does not take the frame in time.
+        """
+        if name not in self.peers:
+            raise Fault(f"{name} is not connected", name)
+        try:
+            self.peers[name].send(kind, number, payload)
+        except ChannelError as problem:
+            self.drop(name)
+            raise Fault(str(problem), name) from problem
+
+    def drop(self, name: str) -> None:
+        """End the connection with a party, if there is one."""
+        if channel := self.peers.pop(name, None):
+            channel.close()
+
+    def log(self, text: str) -> None:
+        """One line on the standard error output."""
+        print(f"{self.name}: {text}", file=sys.stderr, flush=True)
+
+    def _join(self, channel: Channel) -> None:
+        name = channel.peer
+        replaced = name in self.peers
+        self.drop(name)
+        self.peers[name] = channel
+        if name in self.expected:  # or else we have called, and been welcomed
+            self.send(name, Kind.WELCOME, 0)
+        if replaced:
+            raise Gone(f"{name} opened another connection", name)
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                sock, _ = self._listener.accept()
+            except OSError as problem:  # such as too many open files
+                self.log(f"cannot accept a connection: {problem}")
+                time.sleep(_RETRY)
+                continue
+            threading.Thread(target=self._admit, args=(sock,), daemon=True).start()
+
+    def _admit(self, sock: socket.socket) -> None:
+        """Let a caller in who can prove a name that is expected here; then read its frames."""
+        channel = Channel(sock, self._context, self.name, None, self.time_limit)
+        channel.allowance = lambda: self.allowance(channel.peer)
+        try:
+            channel.handshake()
+            if channel.peer not in self.expected:
+                reason = f"{self.name} does not expect {channel.peer!r}"
+                channel.send(Kind.FAIL, 0, reason.encode())
+                raise ChannelError(reason)
+        except (ChannelError, OSError) as problem:
+            self.log(f"refused a connection: {problem}")
+            with suppress(OSError):
+                channel.close()
+            return
+        self._inbox.put((channel, None))
+        self._read(channel)
+
+    def _read(self, channel: Channel) -> None:
+        try:
+            while True:
+                self._inbox.put((channel, channel.receive()))
+        except ChannelError as problem:
+            self._inbox.put((channel, problem))

@@ -1,0 +1,213 @@
+"""The parameter server: opens rounds, and adds up the servers' sums if they belong together."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from repro._validate import integer
+from repro.secagg.certificates import OPERATOR, client_name, server_name
+from repro.secagg.frames import (
+    LARGEST,
+    ORDER_BYTES,
+    SHORT,
+    WORD,
+    Frame,
+    FrameError,
+    Kind,
+    Order,
+    Traffic,
+    words,
+)
+from repro.secagg.node import Fault, Gone, Node
+from repro.secagg.ring import Elements, Ring
+from repro.secagg.shares import reconstruct
+
+
+class ParameterServer(Node):
+    """The parameter server of ddpsa's Algorithm 2, but for the step of the model.
+
+    The operator (who owns the model) starts a round with the model to broadcast, and gets the sum
+    of all clients' encoded vectors, or the reason why there is none; it never gets a part of it.
+
+    Formal guarantee: a sum is sent to the operator only if each of the m servers reported, in this
+    round, a sum over exactly the clients 0, …, n - 1. A round that fails changes nothing here but
+    the round number, which is not used again.
+
+    Args:
+        folder: with the certificate `parameters`.
+        listener: where servers, clients and the operator connect.
+        servers: m.
+        clients: n.
+        ring: of the shares.
+        time_limit: seconds for each step: until all are connected, until all servers are open, and
+            (twice that) until all sums are there.
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        listener: socket.socket,
+        *,
+        servers: int,
+        clients: int,
+        ring: Ring,
+        time_limit: float,
+    ) -> None:
+        self._servers = [server_name(j) for j in range(integer("servers", servers, 2))]
+        self._clients = [client_name(i) for i in range(integer("clients", clients, 1))]
+        self._ring = ring
+        self._last = 0
+        self._size = 0  # elements of a vector in the open round
+        self._traffic: dict[str, Traffic] = {}
+        everybody = {OPERATOR, *self._servers, *self._clients}
+        super().__init__("parameters", folder, listener, everybody, time_limit)
+
+    def allowance(self, name: str) -> int:
+        """The operator may send a model, a server its sum while a round is open."""
+        if name == OPERATOR:
+            return ORDER_BYTES + 8 * LARGEST
+        return SHORT + 8 * self._size if name in self._servers else SHORT
+
+    def run(self) -> None:
+        """Serve until the process ends."""
+        while True:
+            try:
+                name, frame = self.next()
+            except Gone:
+                continue  # between rounds, anybody may come and go
+            except Fault as fault:
+                self.log(str(fault))
+                continue
+            if frame is None:
+                continue
+            if name == OPERATOR and frame.kind == Kind.START:
+                self._round(frame)
+            elif name == OPERATOR and frame.kind == Kind.TRAFFIC:
+                self._report()
+            else:
+                self.log(f"{name} sent {frame.kind.name} while no round is open")
+                self.drop(name)
+
+    def _round(self, start: Frame) -> None:
+        number = self._last = self._last + 1
+        try:
+            total = self._run_round(number, start.payload)
+            self.send(OPERATOR, Kind.SUM, number, memoryview(total.astype(WORD, copy=False)))
+        except Fault as fault:
+            self._fail(number, str(fault))
+        finally:
+            self._size = 0
+
+    def _run_round(self, number: int, start: bytearray) -> Elements:
+        """One round of Algorithm 2, from the broadcast to the sum.
+
+        Raises:
+            Fault: there is no complete sum.
+        """
+        try:
+            order = Order.unpack(start, self._ring.modulus)
+        except FrameError as problem:
+            raise Fault(f"{OPERATOR} sent {problem}") from problem
+        self._assemble()
+        before = self._counts()
+        self._size = order.size
+        for name in self._servers:
+            self.send(name, Kind.OPEN, number, order.pack())
+        self._gather(Kind.OPENED, number, self._servers, self.time_limit)
+        for name in self._clients:
+            self.send(name, Kind.MODEL, number, memoryview(start)[ORDER_BYTES:])
+        sums = self._gather(Kind.PARTIAL, number, self._servers, 2 * self.time_limit)
+        after = self._counts()
+        self._traffic = {link: after[link] - before[link] for link in after}
+        return reconstruct(np.stack([self._checked(name, sums[name]) for name in sums]), self._ring)
+
+    def _assemble(self) -> None:
+        """Wait until everybody is connected."""
+        deadline = time.monotonic() + self.time_limit
+        while missing := [n for n in (*self._servers, *self._clients) if n not in self.peers]:
+            try:
+                name, frame = self.next(deadline)
+            except TimeoutError:
+                absent = ", ".join(missing)
+                raise Fault(f"{absent} did not connect within {self.time_limit:g} s") from None
+            except Gone:
+                continue
+            if frame is not None:
+                raise Fault(f"{name} sent {frame.kind.name} before the round was open", name)
+
+    def _gather(
+        self, kind: Kind, number: int, names: Sequence[str], seconds: float
+    ) -> dict[str, bytearray]:
+        """One frame of `kind` from each of `names`; anything else ends the round."""
+        deadline, got = time.monotonic() + seconds, {}
+        while len(got) < len(names):
+            try:
+                name, frame = self.next(deadline)
+            except TimeoutError:
+                late = ", ".join(name for name in names if name not in got)
+                raise Fault(f"{late} sent no {kind.name} within {seconds:g} s") from None
+            except Gone as gone:
+                if kind == Kind.PARTIAL and gone.name in self._clients:
+                    continue  # the servers know whether they need it any more
+                raise
+            if frame is None:
+                continue
+            if frame.kind == Kind.FAIL:
+                if name in self._servers and frame.round < 2**63:
+                    self._last = max(self._last, frame.round)  # it may have served another one
+                raise Fault(f"{name}: {frame.text}")
+            if frame.kind != kind or frame.round != number or name in got or name not in names:
+                raise Fault(
+                    f"{name} sent {frame.kind.name} for round {frame.round}, where {kind.name} of "
+                    f"round {number} was due",
+                    name,
+                )
+            got[name] = frame.payload
+        return got
+
+    def _checked(self, name: str, payload: bytearray) -> Elements:
+        """A server's sum, if it is over all clients and of the right length."""
+        body, whose = memoryview(payload)[: 8 * self._size], payload[8 * self._size :]
+        count = len(self._clients)
+        if len(whose) != -(-count // 8):
+            raise Fault(f"{name} sent a sum of {len(payload)} bytes for {self._size} elements")
+        present = np.unpackbits(np.frombuffer(whose, np.uint8), count=count)
+        if not present.all():
+            lacking = ", ".join(self._clients[i] for i in np.flatnonzero(present == 0))
+            raise Fault(f"{name} summed without {lacking}: the servers' sums do not fit together")
+        try:
+            return self._ring.elements("sum", words(body))
+        except ValueError as problem:
+            raise Fault(f"{name} sent no elements: {problem}") from problem
+
+    def _fail(self, number: int, reason: str) -> None:
+        """Tell everybody, and begin anew: see the module `node`."""
+        self.log(f"round {number}: {reason}")
+        for name in list(self.peers):
+            try:
+                self.send(name, Kind.FAIL, number, reason.encode()[:SHORT])
+            except Fault as fault:
+                self.log(str(fault))
+            self.drop(name)
+
+    def _counts(self) -> dict[str, Traffic]:
+        """Bytes so far from the servers, and to the clients."""
+        peers = self.peers
+        return {
+            "sums": sum((peers[n].received for n in self._servers if n in peers), Traffic()),
+            "broadcast": sum((peers[n].sent for n in self._clients if n in peers), Traffic()),
+        }
+
+    def _report(self) -> None:
+        """The bytes of the last round."""
+        counts = {link: [count.payload, count.wire] for link, count in self._traffic.items()}
+        try:
+            self.send(OPERATOR, Kind.TRAFFIC, self._last, json.dumps(counts).encode())
+        except Fault as fault:
+            self.log(str(fault))

@@ -1,0 +1,156 @@
+"""The intermediate server: adds up one share of every client, and hands on nothing but the sum."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+
+import numpy as np
+
+from repro._validate import integer
+from repro.secagg.certificates import PARAMETERS, client_name, server_name
+from repro.secagg.frames import SHORT, WORD, Frame, FrameError, Kind, Order, words
+from repro.secagg.node import Fault, Gone, Node
+from repro.secagg.ring import Elements, Ring
+from repro.secagg.shares import add_expanded
+from repro.secagg.stream import KEY_BYTES
+
+
+class IntermediateServer(Node):
+    """Server `number` of ddpsa's Algorithm 2.
+
+    It takes exactly one share of each client in a round, and sends the parameter server the sum and
+    the set of clients in it. Whatever goes wrong ends the round: the sum so far is forgotten.
+
+    Args:
+        number: j, counted from 0.
+        folder: with its certificate.
+        listener: where clients connect.
+        parameters: address of the parameter server.
+        clients: n; the clients are 0, …, n - 1.
+        ring: of the shares.
+        time_limit: seconds from the opening of a round to the last share.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        folder: str | os.PathLike[str],
+        listener: socket.socket,
+        *,
+        parameters: tuple[str, int],
+        clients: int,
+        ring: Ring,
+        time_limit: float,
+    ) -> None:
+        self._ring = ring
+        self._names = [client_name(i) for i in range(integer("clients", clients, 1))]
+        self._last = 0  # the latest round that was opened here; none is opened twice
+        self._total: Elements | None = None  # None: no round is open
+        self._have: set[str] = set()
+        self._deadline: float | None = None
+        super().__init__(server_name(number), folder, listener, self._names, time_limit)
+        self.keep_connected(parameters)
+
+    def allowance(self, name: str) -> int:
+        """A client may send a whole vector while a round is open."""
+        total = self._total
+        return SHORT if name == PARAMETERS or total is None else max(SHORT, total.nbytes)
+
+    def run(self) -> None:
+        """Serve until the process ends."""
+        while True:
+            try:
+                name, frame = self.next(self._deadline)
+                if frame is not None:
+                    self._take(name, frame)
+            except TimeoutError:
+                late = ", ".join(name for name in self._names if name not in self._have)
+                self._fail(f"no share of {late} came within {self.time_limit:g} s")
+            except Fault as fault:
+                self._lost(fault)
+
+    def _take(self, name: str, frame: Frame) -> None:
+        """Act on one frame.
+
+        Raises:
+            Fault: it is not in order.
+        """
+        if name == PARAMETERS:
+            if frame.kind == Kind.OPEN:
+                self._open(frame)
+            else:
+                self._close()
+        elif frame.kind in (Kind.KEY, Kind.VECTOR):
+            self._add(name, frame)
+        else:
+            raise Fault(f"{name} sent {frame.kind.name}, which is no share", name)
+
+    def _open(self, frame: Frame) -> None:
+        if frame.round <= self._last:
+            reason = f"round {frame.round} does not follow round {self._last}"
+            self.send(PARAMETERS, Kind.FAIL, self._last, reason.encode())
+            return
+        try:
+            order = Order.unpack(frame.payload, self._ring.modulus)
+        except FrameError as problem:
+            self.send(PARAMETERS, Kind.FAIL, self._last, str(problem).encode())
+            return
+        self._last, self._have = frame.round, set()
+        self._total = np.zeros(order.size, np.uint64)
+        self._deadline = time.monotonic() + self.time_limit
+        self.send(PARAMETERS, Kind.OPENED, self._last)
+
+    def _add(self, name: str, frame: Frame) -> None:
+        if frame.round != self._last:
+            raise Fault(f"{name} sent a share for round {frame.round} in round {self._last}", name)
+        if name in self._have:
+            raise Fault(f"{name} sent a second share for round {frame.round}", name)
+        if self._total is None:
+            raise Fault(f"{name} sent a share for round {frame.round}, which is over", name)
+        length = KEY_BYTES if frame.kind == Kind.KEY else self._total.nbytes
+        if len(frame.payload) != length:
+            raise Fault(
+                f"{name} sent a share of {len(frame.payload)} bytes in place of {length}", name
+            )
+        if frame.kind == Kind.KEY:
+            add_expanded(self._total, frame.payload, self._ring)
+        else:
+            try:
+                vector = self._ring.elements("share", words(frame.payload))
+            except ValueError as problem:
+                raise Fault(f"{name} sent no elements: {problem}", name) from problem
+            self._ring.add(self._total, vector, out=self._total)
+        self._have.add(name)
+        if len(self._have) == len(self._names):
+            self._finish()
+
+    def _finish(self) -> None:
+        whose = np.packbits([name in self._have for name in self._names])
+        sums = self._total.astype(WORD, copy=False).tobytes() + whose.tobytes()
+        self._close()
+        self.send(PARAMETERS, Kind.PARTIAL, self._last, sums)
+
+    def _lost(self, fault: Fault) -> None:
+        """A party is gone or to be shown out; the round survives only if it needs it no more."""
+        self.drop(fault.name)
+        if fault.name == PARAMETERS:
+            self._close()
+        elif isinstance(fault, Gone) and (self._total is None or fault.name in self._have):
+            pass  # whoever has nothing left to send may go
+        elif self._total is not None:
+            self._fail(str(fault))
+        else:
+            self.log(str(fault))
+
+    def _fail(self, reason: str) -> None:
+        self._close()
+        self.log(f"round {self._last}: {reason}")
+        try:
+            self.send(PARAMETERS, Kind.FAIL, self._last, reason.encode()[:SHORT])
+        except Fault as fault:
+            self.log(str(fault))
+
+    def _close(self) -> None:
+        self._total, self._deadline = None, None
