@@ -5,16 +5,19 @@
 A client update is what Algorithm 1 of mspafl asks of one client in one round: draw Q = 5 batches of
 b = 5 out of 325 records without replacement, take 5 steps of logistic regression, clip the public
 half, add noise, send it; its share of the server's average is included. Every client takes part, so
-that all methods do the same work. Before anything is timed, one noise-free round on all records
-must give the same average by each method; one that is wrong is named and left out.
+that all methods do the same work. One noise-free round on all records must give the right average; a
+method for which it does not is named and left out.
 
 Measured one after the other in one run, with one thread each; the best repetition counts. Flower has
 one worker for its clients, and may use further cores for its server and for Ray. Its clients do their
 arithmetic in numpy, in closed form: what remains is the cost of its machinery. Its time starts when
 its first round has ended, so that starting Ray is not counted.
 
-Flower is not a dependency of the workbook: `pip install "flwr[simulation]"` beside it to have it in
-the table.
+Flower is not a dependency of the workbook, whose pins of rich and packaging it does not accept. To
+have it in the table, put it into a folder of its own:
+
+    pip install --target build/flower "flwr[simulation]==1.41.0"
+    PYTHONPATH=build/flower python bench/federated_round.py
 """
 
 from __future__ import annotations
@@ -266,7 +269,7 @@ def main() -> None:
             methods["Flower, simulation"] = flower
             peer = f"flwr {metadata.version('flwr')}, ray {metadata.version('ray')}"
         else:
-            peer = 'Flower is not installed: left out (pip install "flwr[simulation]")'
+            peer = "Flower is not installed: left out (see the head of this file)"
     print(
         f"one core; Python {platform.python_version()}, numpy {np.__version__}, torch "
         f"{torch.__version__}, {peer}\n{given.clients} clients x {RECORDS} records, Q = "

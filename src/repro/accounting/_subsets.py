@@ -30,6 +30,7 @@ _DIGITS = 50
 _DROPPED = 1e-25  # chance of node counts left out, under each tilted law
 _CHUNK = 1 << 16  # multisets held at a time
 _FAR = 4.0  # standard deviations of the number of hits
+_LARGEST_NODE = 300.0  # in log ratio
 _OVERFLOW = 680.0  # largest log modulus of a factor of a Fourier term
 _NEGLIGIBLE = -45.0  # log modulus of Fourier terms left out
 
@@ -45,20 +46,25 @@ def gauss_nodes(a: float, m: int) -> Nodes:
     """The m-point Gauss rule of X: it has the moments exp(a^2 n (n - 1) / 2), n < 2m.
 
     The orthogonal polynomials are those of Stieltjes and Wigert; with q = exp(-a^2) their recurrence
-    has the coefficients q^(-2n) (1 + q - q^(n + 1)) and q^(3 - 4n) (1 - q^n).
+    has the coefficients q^(-2n) (1 + q - q^(n + 1)) and q^(3 - 4n) (1 - q^n). Weights are reciprocals
+    of sums of squares of the normalised polynomials, which keeps tiny ones precise.
     """
     with mp.workdps(_DIGITS):
         q = mp.exp(-(mp.mpf(a) ** 2))
-        matrix = mp.zeros(m)
-        for n in range(m):
-            matrix[n, n] = q ** (-2 * n) * (1 + q - q ** (n + 1))
-            if n:
-                matrix[n, n - 1] = matrix[n - 1, n] = mp.sqrt(q ** (3 - 4 * n) * (1 - q**n))
-        value, vector = mp.eigsy(matrix)
-        return Nodes(
-            np.array([float(mp.log(x)) for x in value]),
-            np.array([float(2 * mp.log(abs(v))) for v in vector[0, :]]),
-        )
+        diagonal = [q ** (-2 * n) * (1 + q - q ** (n + 1)) for n in range(m)]
+        beside = [mp.mpf(0), *(mp.sqrt(q ** (3 - 4 * n) * (1 - q**n)) for n in range(1, m))]
+        matrix = mp.diag(diagonal)
+        for n in range(1, m):
+            matrix[n, n - 1] = matrix[n - 1, n] = beside[n]
+        log_value, log_weight = [], []
+        for x in mp.eigsy(matrix, eigvals_only=True):
+            before, now, total = mp.mpf(0), mp.mpf(1), mp.mpf(1)
+            for n in range(m - 1):
+                after = ((x - diagonal[n]) * now - beside[n] * before) / beside[n + 1]
+                before, now, total = now, after, total + after**2
+            log_value.append(float(mp.log(x)))
+            log_weight.append(float(-mp.log(total)))
+    return Nodes(np.array(log_value), np.array(log_weight))
 
 
 class _Plan(NamedTuple):
@@ -155,6 +161,8 @@ def _counts(low: np.ndarray, high: np.ndarray, size: int) -> np.ndarray:
 
 def work(nodes: Nodes, size: int, k: int, top: int) -> float:
     """Number of multiplications that :func:`enumerate_ratios` needs, about; inf where it cannot."""
+    if np.max(nodes.log_value) > _LARGEST_NODE:
+        return np.inf
     plan = _plan(nodes, size, k, top)
     half = (plan.high - plan.low)[:-1] / 2
     for rate in plan.rates:

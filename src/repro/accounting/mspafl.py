@@ -37,11 +37,10 @@ __all__ = [
     "total_delta",
     "total_epsilon",
     "total_local_epsilon",
-    "whole",
 ]
 
 
-def whole(name: str, value: object, low: int = 1) -> np.ndarray:
+def _whole(name: str, value: object, low: int = 1) -> np.ndarray:
     """Whole numbers of at least ``low``, as a float array.
 
     Raises:
@@ -101,7 +100,7 @@ def sampling_ratio(records, draws, *, replacement: bool) -> np.ndarray:
     Raises:
       ValueError: no whole numbers, or more draws than records without replacement.
     """
-    records, draws = whole("records", records), whole("draws", draws, 0)
+    records, draws = _whole("records", records), _whole("draws", draws, 0)
     broadcastable(records=records, draws=draws)
     if replacement:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -140,7 +139,7 @@ def hoeffding_delta(clients, beta) -> np.ndarray:
     Raises:
       ValueError: an argument out of range, or delta' >= 1.
     """
-    clients, beta = whole("clients", clients), positive("beta", beta)
+    clients, beta = _whole("clients", clients), positive("beta", beta)
     broadcastable(clients=clients, beta=beta)
     value = 2 * np.exp(-2 * beta**2 * clients)
     if np.any(value >= 1):
@@ -220,7 +219,7 @@ def total_local_epsilon(local_epsilon, rounds, *, p, q, constant) -> np.ndarray:
     if np.any(q == 1):
         raise ValueError(f"q must be below 1 for Theorem 3, got {q!r}")
     factor = positive("constant", constant) * q * nonnegative("local_epsilon", local_epsilon)
-    return factor * np.sqrt(in_unit("p", p) * whole("rounds", rounds, 0) / (1 - q))
+    return factor * np.sqrt(in_unit("p", p) * _whole("rounds", rounds, 0) / (1 - q))
 
 
 def log_moment(order, local_epsilon, local_delta, *, q, clip=1.0) -> np.ndarray:
@@ -245,7 +244,7 @@ def composed_log_moment(order, local_epsilon, local_delta, rounds, *, p, q, clip
     """Log moment after T rounds: (C.4), p T times (C.2). Arguments and errors as there."""
     broadcastable(order=order, local_epsilon=local_epsilon, rounds=rounds, p=p, q=q, clip=clip)
     single = log_moment(order, local_epsilon, local_delta, q=q, clip=clip)
-    return in_unit("p", p) * whole("rounds", rounds, 0) * single
+    return in_unit("p", p) * _whole("rounds", rounds, 0) * single
 
 
 def total_epsilon(round_epsilon, rounds, *, slack) -> np.ndarray:
@@ -259,7 +258,7 @@ def total_epsilon(round_epsilon, rounds, *, slack) -> np.ndarray:
       ValueError: an argument out of range.
     """
     broadcastable(round_epsilon=round_epsilon, rounds=rounds, slack=slack)
-    epsilon, rounds = nonnegative("round_epsilon", round_epsilon), whole("rounds", rounds, 0)
+    epsilon, rounds = nonnegative("round_epsilon", round_epsilon), _whole("rounds", rounds, 0)
     return np.sqrt(2 * rounds * np.log(1 / _slack(slack))) * epsilon + rounds * epsilon * np.expm1(
         epsilon
     )
@@ -275,7 +274,7 @@ def total_delta(round_delta, rounds, *, slack) -> np.ndarray:
       ValueError: an argument out of range.
     """
     broadcastable(round_delta=round_delta, rounds=rounds, slack=slack)
-    return whole("rounds", rounds, 0) * in_unit("round_delta", round_delta) + _slack(slack)
+    return _whole("rounds", rounds, 0) * in_unit("round_delta", round_delta) + _slack(slack)
 
 
 def _slack(slack) -> np.ndarray:

@@ -142,8 +142,9 @@ def switching_client(records: int) -> tuple[np.ndarray, np.ndarray]:
     One private and one public coordinate. Half of the common records, (a, -1), push the public one
     down while the private one is far below zero, the others, (-a, 1), up while it is far above. Record
     0 carries the private coordinate from -L to L and, once, the public one up; its replacement is the
-    zero vector. Made for learning rate 40, batches of 5 and the start -L = -10,000; scaling vectors,
-    clip and learning rate by c, c and 1 / c^2 changes nothing but the unit.
+    zero vector. Made for learning rate 40, batches of 5 and the start -L = -10,000. Records of norm at
+    most 1 do as well: divide all vectors by 2,700, multiply the start by 2,700 and the learning rate by
+    its square.
 
     Args:
       records: number of the client's records, odd, >= 3.

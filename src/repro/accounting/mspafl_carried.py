@@ -41,7 +41,7 @@ from repro.accounting.composition import compose
 from repro.accounting.gaussian import GaussianMechanism
 from repro.accounting.mspafl_exact import AveragedUploads
 
-__all__ = ["average_epsilon_lower", "run_delta", "run_epsilon", "server_delta_lower"]
+__all__ = ["average_epsilon_lower", "exposure", "run_delta", "run_epsilon", "server_delta_lower"]
 
 _SPILL = 1e-13  # probability beyond the end of the law of W, charged as failure
 _PER_TYPICAL = 384  # grid points per typical 1 / k

@@ -183,7 +183,7 @@ def train(
         uploads = clipped + noise  # (16), (R, N, S, m): zero in every private coordinate
 
         before, server = server, _aggregate(uploads, checked_in, p, server)
-        models = np.where(shared, server[:, None], models)  # (18)
+        models = np.where(shared, server[:, None], models)  # (18), with the average just made
 
         if t % watch_every == 0 or t == rounds:
             watch(
