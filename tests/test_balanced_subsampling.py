@@ -90,7 +90,7 @@ def test_bounds_are_ordered_and_simpler_mechanisms_enclose_them(size, share, sig
     # Knowing the subset is worse; only the mean centre is better.
     assert high <= GaussianMechanism(sigma, sensitivity=np.sqrt(k)).delta(epsilon) * (1 + 1e-9)
     mean = GaussianMechanism(sigma, sensitivity=k / np.sqrt(size)).delta(epsilon)
-    assert low >= mean * (1 - 1e-9)
+    assert low >= mean * (1 - 1e-9) or mean < 1e-15  # tails that small may round down to nothing
     assert run.delta(epsilon, direction="add") <= high * (1 + 1e-9)
 
 

@@ -63,8 +63,8 @@ def _recurrence(moment: list) -> tuple[list, list]:
     before, now = [mp.mpf(0)] * (top + 1), list(moment)
     for k in range(1, top // 2 + 1):
         after = [mp.mpf(0)] * (top + 1)
-        for l in range(k, top + 1 - k):
-            after[l] = now[l + 1] - alpha[-1] * now[l] - beta[-1] * before[l]
+        for j in range(k, top + 1 - k):
+            after[j] = now[j + 1] - alpha[-1] * now[j] - beta[-1] * before[j]
         if after[k] <= 0 or now[k - 1] <= 0:
             break
         beta.append(after[k] / now[k - 1])
