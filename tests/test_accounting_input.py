@@ -12,6 +12,7 @@ import pytest
 
 from repro import accounting
 from repro.accounting import (
+    BalancedIterationSubsampling,
     CentralizedShuffling,
     GaussianMechanism,
     InvalidBoundWarning,
@@ -28,6 +29,12 @@ GOOD = {
     GaussianMechanism: {"sigma": 1.0, "sensitivity": 1.0},
     PoissonGaussian: {"sigma": 1.0, "rate": 0.1, "sensitivity": 1.0},
     ModelSplitting: {"sigma": 1.0, "submodels": 3, "rate": 0.2, "clip": 1.0, "unsplit_clip": 0.5},
+    BalancedIterationSubsampling: {
+        "sigma": 1.0,
+        "iterations": 6,
+        "participations": 2,
+        "clip": 1.0,
+    },
     RandomParticipation: {"sigma": 1.0, "p": 0.1, "q": 0.2, "samples_per_client": 5, "clip": 1.0},
     WeakClientSampling: {"sigma": 1.0, "p": 0.1, "q": 0.2, "clip": 1.0},
     OnlyLocalSampling: {"sigma": 1.0, "q": 0.2, "clip": 1.0},
@@ -39,6 +46,8 @@ BAD = {
     **dict.fromkeys(RATES, [-0.1, 1.1, np.nan, "0.1", None, [0.5, 2.0]]),
     "unsplit_clip": [-1.0, np.nan, np.inf, "1", None, True, [1.0, -2.0]],
     "submodels": [0, -1, 1.5, 3.0, "3", None, True, np.nan],
+    "iterations": [0, -1, 1.5, 6.0, "6", None, True, np.nan],
+    "participations": [0, -1, 7, 1.5, 2.0, "2", None, True, np.nan],
     "samples_per_client": [-1, 1.5, 3.0, "3", None, True, np.nan],
 }
 WRONG = [
