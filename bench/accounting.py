@@ -8,12 +8,16 @@ truth, so each answer can be judged: "wrong" means a claimed epsilon below our l
 excess over it is shown. What a peer cannot represent is given to it in the form that its users would
 choose, and the table says in which.
 
-Opacus is not a dependency of the workbook: `pip install opacus` beside it to have it in the table.
+Three peers are no dependencies of the workbook; what is missing is named in the first lines. Beside it:
+
+    pip install --no-deps --target build/peers opacus random-allocation PLD-accounting numba llvmlite
+    PYTHONPATH=build/peers python bench/accounting.py
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import logging
 import platform
 import time
@@ -25,11 +29,30 @@ from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 
-from repro.accounting import ModelSplitting, compose
+from repro.accounting import BalancedIterationSubsampling, ModelSplitting, compose
+from repro.accounting._balanced import balanced_ratio
 from repro.accounting._blocks import block_law
 from repro.accounting.partitioning import ORDERS, convert_epsilon
 
 Epsilon = Callable[[], float]
+
+#: Distribution on the package index -> module.
+PEERS = {
+    "dp-accounting": "dp_accounting",
+    "opacus": "opacus",
+    "random-allocation": "random_allocation",
+    "PLD-accounting": "PLD_accounting",
+}
+#: Whole orders of the enumeration by random-allocation; it grows like the number of partitions.
+DIRECT_ORDERS = list(range(2, 21))
+#: Iterations up to which PLD-accounting refines its own bracket; beyond, it runs once on a fixed grid.
+ADAPTIVE = 100
+#: Iterations up to which it is asked at all: k = 655 of T = 2000 had not answered after minutes.
+ANSWERED = 1000
+
+
+def present(peer: str) -> bool:
+    return util.find_spec(PEERS[peer]) is not None
 
 
 def timed(method: Epsilon, repeat: int) -> tuple[float, float]:
@@ -37,6 +60,7 @@ def timed(method: Epsilon, repeat: int) -> tuple[float, float]:
     best = float("inf")
     for _ in range(repeat):
         block_law.cache_clear()
+        balanced_ratio.cache_clear()
         start = time.process_time()
         epsilon = method()
         best = min(best, time.process_time() - start)
@@ -68,9 +92,7 @@ def poisson(accountant, sigma: float, rate: float, rounds: int, delta: float) ->
 
 def opacus(kind: str, sigma: float, rate: float, rounds: int, delta: float) -> float:
     """One of Opacus' accountants on the same."""
-    from opacus.accountants import create_accountant
-
-    accountant = create_accountant(kind)
+    accountant = importlib.import_module("opacus.accountants").create_accountant(kind)
     accountant.history = [(sigma, rate, rounds)]
     return accountant.get_epsilon(delta)
 
@@ -96,7 +118,7 @@ def splitting_methods(
     yield "Renyi, exact moments (2), forward", exact_moments
     yield "dp-accounting RDP, no splitting", lambda: poisson(RdpAccountant(), *plain)
     yield "dp-accounting PLD, no splitting", lambda: poisson(PLDAccountant(), *plain)
-    if util.find_spec("opacus"):
+    if present("opacus"):
         yield "Opacus PRV, no splitting", lambda: opacus("prv", *plain)
     # Two shortcuts: each submodel as a release of its own, and the mere product of the rates.
     own = (sigma, rate / d, rounds * d, delta)
@@ -116,6 +138,77 @@ def splitting(repeat: int) -> None:
         table(methods, repeat, "ours, lower", "ours, upper")
 
 
+# ---- balanced iteration subsampling --------------------------------------------------------------
+
+
+def allocated(name: str, sigma: float, iterations: int, k: int, delta: float) -> float:
+    """One of the bounds of the package random-allocation."""
+    scheme = importlib.import_module("random_allocation.random_allocation_scheme")
+    structs = importlib.import_module("random_allocation.comparisons.structs")
+    params = structs.PrivacyParams(sigma=sigma, num_steps=iterations, num_selected=k, delta=delta)
+    config = structs.SchemeConfig(
+        allocation_direct_alpha_orders=DIRECT_ORDERS, verbosity=structs.Verbosity.NONE
+    )
+    return getattr(scheme, name)(params=params, config=config)
+
+
+def by_losses(sigma: float, iterations: int, k: int, delta: float) -> float:
+    """The upper end that the package PLD-accounting gives."""
+    package = importlib.import_module("PLD_accounting")
+    size = {"delta": delta, "sigma": sigma, "num_steps": iterations, "num_selected": k}
+    if iterations <= ADAPTIVE:
+        return max(package.gaussian_allocation_epsilon_range(**size))
+    config = package.AllocationSchemeConfig(convolution_method=package.ConvolutionMethod.FFT)
+    return package.gaussian_allocation_epsilon_configurable(
+        params=package.PrivacyParams(**size), config=config
+    )
+
+
+def balanced_methods(
+    sigma: float, iterations: int, k: int, delta: float
+) -> Iterator[tuple[str, Epsilon]]:
+    def ours(method: str) -> Epsilon:
+        return lambda: BalancedIterationSubsampling(
+            sigma, iterations=iterations, participations=k
+        ).epsilon(delta, method=method)
+
+    yield "ours, lower", ours("lower")
+    yield "ours, upper", ours("upper")
+    yield "the paper: Renyi, (3)", ours("paper")
+    # Poisson sampling at the same mean number of participations is another mechanism: it draws some
+    # records more often, and others less often, than balanced subsampling does.
+    poisson_run = (sigma, k / iterations, iterations, delta)
+    yield "dp-accounting RDP, Poisson at rate k / T", lambda: poisson(RdpAccountant(), *poisson_run)
+    yield "dp-accounting PLD, Poisson at rate k / T", lambda: poisson(PLDAccountant(), *poisson_run)
+    if present("opacus"):
+        yield "Opacus PRV, Poisson at rate k / T", lambda: opacus("prv", *poisson_run)
+    if present("random-allocation"):
+        for name in ("RDP_DCO", "direct") if iterations <= ADAPTIVE else ("RDP_DCO",):
+            bound = f"allocation_epsilon_{name}"
+            yield (
+                f"random-allocation, {name}",
+                lambda bound=bound: allocated(bound, sigma, iterations, k, delta),
+            )
+    if present("PLD-accounting") and iterations <= ANSWERED:
+        yield "PLD-accounting, upper", lambda: by_losses(sigma, iterations, k, delta)
+
+
+def balanced() -> None:
+    """The settings of figures 3 and 8 and of section 4.2; each method once."""
+    for sigma, iterations, k, delta in (
+        (2.0, 10, 4, 1e-6),
+        (1.0, 10, 5, 1e-6),
+        (2.36, 1000, 100, 1e-5),
+        (10.17, 2000, 655, 1e-5),
+        (3.0, 1500, 120, 1e-4),
+    ):
+        print(
+            f"\nbalanced subsampling, sigma = {sigma}, k = {k} of T = {iterations}, delta {delta}"
+        )
+        methods = dict(balanced_methods(sigma, iterations, k, delta))
+        table(methods, 1, "ours, lower", "ours, upper")
+
+
 def main() -> None:
     """Print the tables."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -123,15 +216,13 @@ def main() -> None:
     given = options.parse_args()
     warnings.filterwarnings("ignore")
     logging.disable(logging.WARNING)
-    names = ("dp-accounting", "opacus")
-    peers = [
-        f"{name} {metadata.version(name)}"
-        if util.find_spec(name.replace("-", "_"))
-        else f"{name} is not installed: left out"
-        for name in names
-    ]
-    print(f"CPU; Python {platform.python_version()}, {', '.join(peers)}")
+    found = [f"{name} {metadata.version(name)}" for name in PEERS if present(name)]
+    print(f"CPU; Python {platform.python_version()}, {', '.join(found)}")
+    for name in PEERS:
+        if not present(name):
+            print(f"{name} is left out: pip install --no-deps --target build/peers {name}")
     splitting(given.repeat)
+    balanced()
 
 
 if __name__ == "__main__":

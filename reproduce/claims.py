@@ -149,8 +149,12 @@ class Decision:
         return row
 
 
-def decide_number(claim: Claim, ours: Any, reason: str, cell: str = "") -> Decision:
+def decide_number(
+    claim: Claim, ours: Any, reason: str, cell: str = "", shown: str = ""
+) -> Decision:
     """Compare `ours` (a number, or as many as the paper gives) with the paper's value.
+
+    `shown`, where given, is printed in place of our numbers.
 
     Raises:
         ClaimError: the claim is no number, the counts differ, a value is not finite, or the
@@ -165,7 +169,7 @@ def decide_number(claim: Claim, ours: Any, reason: str, cell: str = "") -> Decis
         )
     agree = all(claim.allows(value, stated) for value, stated in zip(values, paper, strict=True))
     verdict = REPRODUCED if agree else DIFFERS
-    text = _text(values, claim.unit, claim.digits())
+    text = shown.strip() or _text(values, claim.unit, claim.digits())
     if not agree and not reason.strip():
         raise ClaimError(
             f"claim {claim.full_id} differs (paper {claim.paper_text()}, ours {text}, tolerance "

@@ -99,6 +99,16 @@ def test_numbers_are_printed_as_finely_as_the_tolerance_can_tell():
     assert claims.decide_number(number(unit="ms"), 7.654321, "").ours == "7.65 ms"
 
 
+def test_measured_numbers_can_be_described_instead():
+    """The verdict and the value follow from the numbers; what is printed is the same every run."""
+    first, second = (
+        claims.decide_number(number(), ours, "faster", shown="below a tenth") for ours in (0.1, 0.2)
+    )
+    assert first.ours == second.ours == "below a tenth"
+    assert (first.verdict, first.value, second.value) == ("differs", 0.1, 0.2)
+    assert claims.decide_number(number(), 7.65, shown=" ", reason="").ours == "7.65"
+
+
 def test_order_takes_a_truth_value_only():
     assert claims.decide_order(ORDER, np.bool_(True), "gap 0", "").verdict == "reproduced"
     assert claims.decide_order(ORDER, False, "gap -1", "b is smaller").verdict == "differs"

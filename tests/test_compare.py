@@ -70,6 +70,16 @@ def test_a_pattern_overrides_the_figures_rtol():
     assert [difference.path for difference in found] == ["b", "c", "curves.x[0][0]"]
 
 
+def test_measured_times_may_be_anything_but_must_be_there():
+    tolerance = Tolerance(rtol=0.0, patterns={"measured.*": {"atol": float("inf")}})
+    stored = {"measured": {"seconds": [0.0, 1.0], "name": "x"}, "count": 1}
+    seen = {"measured": {"seconds": [7.0, 1e-9], "name": "x"}, "count": 1}
+    assert differences(stored, seen, tolerance) == []
+    other = {"measured": {"seconds": [7.0], "name": "y"}, "count": 2}
+    found = differences(stored, other, tolerance)
+    assert [one.path for one in found] == ["count", "measured.name", "measured.seconds"]
+
+
 RUNS = {
     "dsgd": {"runs": [[0.2, 0.5], [0.3, 0.6], [0.4, 0.7]], "mean": [0.3, 0.6]},
     "rounds": [1, 2],

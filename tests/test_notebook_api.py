@@ -84,6 +84,15 @@ def test_changed_parameters_are_told_in_the_footer():
 # Verdicts -----------------------------------------------------------------------------------
 
 
+def test_a_measured_number_is_in_the_json_and_described_in_the_table():
+    some = book()
+    assert some.number("double", 400.0, "slow machine", shown="too slow") == "differs"
+    some.statement("order", True, "rises")
+    some.save(None, {"y": 1}, caption="c")
+    assert list(some.table()["ours"]) == ["too slow", "rises"]
+    assert record()["claims"][0]["value"] == 400.0
+
+
 def test_unknown_claims_are_refused_and_the_known_listed():
     with pytest.raises(WorkbookError, match="no claim 'dubble'; it has: double, order"):
         book().number("dubble", 4.0)

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from repro.secagg import (
     issue,
 )
 from repro.secagg.certificates import context
+from repro.secagg.channel import ChannelError, connect
 from repro.secagg.frames import HEADER_BYTES, Header, Kind
 
 LIMIT = 3.0
@@ -140,6 +142,21 @@ def test_what_cannot_be_encoded_starts_no_round(fresh):
             fresh.round(np.zeros(shape))
 
 
+def test_what_is_no_array_of_numbers_is_named(fresh):
+    for bad in ("x", [[1.0], [2.0, 3.0], [4.0]], None, np.ones((3, 3), bool)):
+        with pytest.raises(ValueError, match="values must be (an array of )?real numbers"):
+            fresh.round(bad)
+        with pytest.raises(ValueError, match="model must be (an array of )?real numbers"):
+            fresh.round(VALUES, model=bad)
+
+
+def test_one_client_one_number_five_servers():
+    with Cluster(clients=1, servers=5) as cluster:
+        for value in (1.5, cluster.encoding.limit(1), -cluster.encoding.limit(1)):
+            for in_full in (True, False):
+                assert cluster.round([[value]], in_full=in_full).total.tolist() == [value]
+
+
 # Frames that are wrong ----------------------------------------------------------------------------
 
 
@@ -232,6 +249,59 @@ def test_a_share_in_another_s_name(fresh, field, value):
 def test_a_frame_that_is_no_share(fresh):
     tamper(fresh, 0, 1, lambda frame: relabelled(frame, kind=Kind.PARTIAL))
     expect(fresh, "server-1: client-0 sent PARTIAL, which is no share")
+
+
+def second_connection(cluster, client, server):
+    """Another connection of the client, with its own certificate."""
+    party = cluster.session.clients[client]
+    address = party._addresses[f"server-{server}"]
+    return connect(address, party._context, party.name, f"server-{server}", LIMIT)
+
+
+def test_a_client_that_connects_twice_before_it_sends(fresh):
+    """Which of the two is to be believed? Neither."""
+    opened = []
+
+    def again(frame):
+        opened.append(second_connection(fresh, 1, 0))
+        until_refused(link)
+        return b""
+
+    link = tamper(fresh, 1, 0, again)
+    expect(fresh, "server-0: client-1 opened another connection")
+    opened[0].close()
+
+
+def test_a_duplicate_over_a_second_connection_is_not_added(fresh):
+    """The first share counts; what comes over the other connection is not even read."""
+    opened = []
+
+    def twice(frame):
+        link.write(frame, memoryview(b""))
+        opened.append(second_connection(fresh, 1, 0))
+        header = Header.unpack(frame[:HEADER_BYTES])
+        with suppress(ChannelError):  # when the server was faster
+            opened[0].send(header.kind, header.round, frame[HEADER_BYTES:])
+        until_refused(opened[0])
+        return b""
+
+    link = tamper(fresh, 1, 0, twice)
+    good_round(fresh)
+    opened[0].close()
+
+
+def test_a_key_and_a_vector_for_the_same_round(fresh):
+    """A second share is one too many, whatever its form."""
+
+    def both(frame):
+        link.write(frame, memoryview(b""))
+        link.write(
+            relabelled(frame, bytes(24), kind=Kind.VECTOR, place=link.place), memoryview(b"")
+        )
+        until_refused(link)
+
+    link = tamper(fresh, 0, 1, both)
+    expect(fresh, "server-1: client-0 sent a second share for round")
 
 
 def test_a_frame_between_rounds_does_no_harm(fresh):

@@ -19,7 +19,11 @@ __all__ = [
     "nonnegative",
     "positive",
     "probability_open",
+    "representable",
 ]
+
+#: Least noise relative to a norm: with less, doubles cannot tell the mean of a loss from its spread.
+_LEAST_NOISE = 1e-10
 
 
 def _numeric(name: str, value: object, allowed: str) -> np.ndarray:
@@ -59,6 +63,17 @@ def positive(name: str, value: object) -> np.ndarray:
 def nonnegative(name: str, value: object) -> np.ndarray:
     """Non-negative finite numbers, as a float array."""
     return _checked(name, value, "non-negative and finite", lambda a: (a >= 0) & np.isfinite(a))
+
+
+def representable(sigma: object, name: str, norm: object) -> None:
+    """Refuse noise so small beside a norm that losses lose their digits; both are checked numbers."""
+    scale, size = np.broadcast_arrays(sigma, norm)
+    small = scale < _LEAST_NOISE * size
+    if np.any(small):
+        raise ValueError(
+            f"sigma must be at least {_LEAST_NOISE:g} times {name}, got "
+            f"{float(scale[small][0])!r} with {name} {float(size[small][0])!r}"
+        )
 
 
 def integer(name: str, value: object, low: int, high: int | None = None) -> int:

@@ -16,6 +16,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit, logit, ndtr, ndtri
 
+from repro.accounting._gaussian import log_diff
+
 __all__ = ["AdditiveTest"]
 
 _RESOLUTION = 8  # lattice points per standard deviation of y under Q
@@ -69,14 +71,14 @@ class AdditiveTest:
 def _column(a: float, rate: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Lattice of y, and its laws without and with the record."""
     z = np.linspace(ndtri(_TAIL), a - ndtri(_TAIL), 4001)
-    y = np.log1p(rate * np.expm1(a * z - a**2 / 2))
+    y = np.logaddexp(np.log1p(-rate), np.log(rate) + a * z - a**2 / 2)
     weight = np.exp(-(z**2) / 2)
     mean = np.average(y, weights=weight)
     step = np.sqrt(np.average((y - mean) ** 2, weights=weight)) / _RESOLUTION
     step = max(step, (y[-1] - y[0]) / _MOST_POINTS)
     value = y[0] + step * np.arange(int(np.ceil((y[-1] - y[0]) / step)) + 1)
     edge = value[1:] - step / 2
-    cut = (np.log1p(np.expm1(edge) / rate) + a**2 / 2) / a
+    cut = (log_diff(edge, np.log1p(-rate)) - np.log(rate) + a**2 / 2) / a
     cut = np.concatenate([[-np.inf], cut, [np.inf]])
     return value, _masses(cut), _masses(cut - a)
 

@@ -40,15 +40,18 @@ from repro.accounting._moment_bounds import Mixture, log_price, mixture
 from repro.accounting._potential import law_from_potential
 from repro.accounting._ratio_losses import ratio_losses
 from repro.accounting._renyi import log_mean_exp
-from repro.accounting._subsets import gauss_nodes, log_moments, work
+from repro.accounting._subsets import log_moments, work
 
-__all__ = ["BalancedRatio", "balanced_ratio"]
+__all__ = ["SMALLEST_SHIFT", "BalancedRatio", "balanced_ratio"]
 
+#: Below this many standard deviations M differs from one by less than rounding can tell.
+SMALLEST_SHIFT = 1e-5
 _NODES = 7  # most nodes of the rule in the place of a lognormal
 _MOST_NODES = 16  # the same for Renyi divergences
 _WORK = 4e8  # multiplications that its moments may cost
 _MOMENTS = 13  # most moments used for prices
 _LARGEST = 250.0  # log of the largest moment used
+_PRECISE = 1e-9  # relative error of moments beyond which they are not used
 _CLOSE = 0.01  # gap of log delta above which blocks and tests are consulted
 _NEGLIGIBLE = -60.0  # log delta below which they are not
 _BLOCK_STEP = 1 / 60  # grid of block losses in standard deviations of the whole
@@ -87,30 +90,34 @@ class BalancedRatio:
         return float(np.sqrt(self.width**2 + self.log_second))
 
     @cached_property
-    def log_moments(self) -> np.ndarray:
-        """log E M^n for n = 0, 1, 2, ..., as many as bounds on prices can use."""
+    def log_moments(self) -> tuple[np.ndarray, float]:
+        """log E M^n for n = 0, 1, 2, ..., as many as bounds on prices can use, and their error."""
         return self._moments(_NODES)
 
     @cached_property
-    def more_log_moments(self) -> np.ndarray:
+    def more_log_moments(self) -> tuple[np.ndarray, float]:
         """The same with as many as are affordable."""
         return self._moments(_MOST_NODES)
 
-    def _moments(self, nodes: int) -> np.ndarray:
+    def _moments(self, nodes: int) -> tuple[np.ndarray, float]:
         k = min(self.k, self.size - self.k)
-        value = np.array([0.0, 0.0])
-        for m in range(min(nodes, 2 + 2000 // self.size), 1, -1):
-            if work(gauss_nodes(self.a, m), self.size, k, 2 * m - 1) <= _WORK:
-                value = log_moments(self.a, self.size, k, m)
+        value, error = np.zeros(3), np.zeros(3)
+        most = min(nodes, 2 + 2000 // self.size) if self.a >= SMALLEST_SHIFT else 0
+        for m in range(most, 1, -1):
+            if work(self.a, self.size, k, m) <= _WORK:
+                value, error = log_moments(self.a, self.size, k, m)
                 break
-        order = np.arange(value.size)
-        value = value - order * (order - 1) * (self.a * k) ** 2 / (2 * self.size)
-        return np.concatenate([[0.0, 0.0, self.log_second], value[3:]])
+        # The second moment is known to full precision, so what rounding did to it does not matter.
+        precise = np.logical_and.accumulate(error[3:] <= _PRECISE)
+        order = np.arange(3, 3 + np.count_nonzero(precise))
+        value = value[order] - order * (order - 1) * (self.a * k) ** 2 / (2 * self.size)
+        noise = 2e-15 * (self.size + 20) + np.max(error[order], initial=0.0)
+        return np.concatenate([[0.0, 0.0, self.log_second], value]), float(noise)
 
     @property
     def usable_moments(self) -> np.ndarray | None:
         """Those that are not too large to say anything of M; None if the second is."""
-        usable = self.log_moments[: _MOMENTS + 1]
+        usable = self.log_moments[0][: _MOMENTS + 1]
         usable = usable[usable < _LARGEST]
         return usable if usable.size > 2 else None
 
@@ -119,8 +126,7 @@ class BalancedRatio:
         """What the moments say of M."""
         if self.usable_moments is None:
             return None
-        noise = 2e-15 * (self.size + 20)
-        return mixture(self.usable_moments, self.log_min, self.width, noise)
+        return mixture(self.usable_moments, self.log_min, self.width, self.log_moments[1])
 
     @cached_property
     def blocks(self) -> pld_lib.PrivacyLossDistribution | None:
@@ -144,7 +150,9 @@ class BalancedRatio:
     def tests(self) -> list[AdditiveTest]:
         """Explicit statistics: small T wants a smaller rate in the loss that is summed."""
         odds = (0.0, -1.0, -2.0, -3.0) if self.size <= 50 else (0.0, -0.5)
-        return [AdditiveTest(self.a, self.size, self.k, x) for x in odds[: 1 + 400 // self.size]]
+        # With hardly any noise there would be too many lattice points; more noise tells less.
+        a = min(self.a, LARGEST_SHIFT)
+        return [AdditiveTest(a, self.size, self.k, x) for x in odds[: 1 + 400 // self.size]]
 
     def log_delta(self, epsilon: np.ndarray, direction: str, method: str) -> np.ndarray:
         """Bound on log delta at epsilon >= 0, shape (n,)."""
@@ -156,7 +164,7 @@ class BalancedRatio:
         if direction == "add" and method == "upper":
             upper = np.minimum(upper, self.log_delta(epsilon, "remove", "upper"))
         wide = (upper > lower + _CLOSE) & (upper > _NEGLIGIBLE)
-        if np.any(wide):
+        if np.any(wide) and self.a >= SMALLEST_SHIFT:
             better = self._refined(epsilon[wide], direction, method)
             if method == "upper":
                 upper[wide] = np.minimum(upper[wide], better)

@@ -27,12 +27,14 @@ from repro.accounting.partitioning import forward_bound, poisson_rdp
 
 __all__ = ["log_forward", "log_reverse"]
 
+_ROUNDING = 4e-15  # relative to the largest terms of a sum
 _TABLES = 512  # largest order for the Poisson bound, which takes a table of its square
 
 
 def log_forward(ratio: BalancedRatio, alpha: np.ndarray, method: str) -> np.ndarray:
     """Bound on (alpha - 1) D_alpha(P || Q), alpha > 1 of shape (n,)."""
-    exact = _exact(ratio, float(np.max(alpha)))
+    exact, noise = _exact(ratio, float(np.max(alpha)))
+    exact = exact + (-noise if method == "lower" else noise)
     low, high = (x + _gaussian_part(ratio, alpha) for x in _log_means(ratio, alpha))
     beyond = alpha > exact.size + 1
     some = np.flatnonzero(beyond & (alpha >= 2))
@@ -46,7 +48,7 @@ def log_forward(ratio: BalancedRatio, alpha: np.ndarray, method: str) -> np.ndar
         below = np.searchsorted(known, alpha, side="right")
         low = np.maximum(low, alpha * (alpha - 1) * per_order[below])
         low[whole] = exact[alpha[whole].astype(int) - 2]
-        return low
+        return np.maximum(low, 0.0)
     high[some] = np.minimum(high[some], tilted[1])
     # The logarithm of the moment is convex in the order, and 0 at order 1.
     floor, ceil = np.floor(alpha), np.ceil(alpha)
@@ -69,12 +71,15 @@ def _gaussian_part(ratio: BalancedRatio, power: np.ndarray) -> np.ndarray:
     return power * (power - 1) * ratio.width**2 / 2
 
 
-def _exact(ratio: BalancedRatio, top: float) -> np.ndarray:
-    """log E L^n for n = 2, 3, ..., as far as it is known or wanted."""
-    moments = ratio.log_moments
+def _exact(ratio: BalancedRatio, top: float) -> tuple[np.ndarray, np.ndarray]:
+    """log E L^n for n = 2, 3, ..., as far as it is known or wanted, and its error."""
+    moments, error = ratio.log_moments
     if moments.size - 1 < top:
-        moments = ratio.more_log_moments
-    return moments[2:] + _gaussian_part(ratio, np.arange(2, moments.size))
+        moments, error = ratio.more_log_moments
+    exact = moments[2:] + _gaussian_part(ratio, np.arange(2, moments.size))
+    noise = np.full(exact.size, error)
+    noise[0] = 0.0  # known to full relative precision
+    return exact, noise
 
 
 def _log_means(ratio: BalancedRatio, power: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -117,5 +122,6 @@ def _agreeing(ratio: BalancedRatio, alpha: np.ndarray) -> np.ndarray:
     log_choose = gammaln(order + 1)[:, None] - gammaln(j + 1) - gammaln(left + 1)
     terms = np.where(2 * j < order[:, None], log_choose + j * log_other[:, None], -np.inf)
     value = square * k * order * (order - 1) / 2 - (order - 1) * log_count + log_sum(terms, axis=1)
+    value = value - _ROUNDING * order * (square * k * order + log_count)
     # D is non-decreasing in the order.
     return np.where(order >= 2, value / np.maximum(order - 1, 1) * (alpha - 1), 0.0)

@@ -31,6 +31,7 @@ _POINTS = 8000  # most points of it
 _NEARBY = (-0.6, -0.25, -0.08, 0.0, 0.08, 0.25)  # log r tried, relative to the one of k mean hits
 _LAPLACE = 256  # points of the integral over s
 _SUP = 0.46883  # largest sqrt(v) exp(-v) I_0(v), attained at v = 0.79
+_ROUNDING = 4e-15  # relative to the largest terms of a sum
 _CORE = (0.5, 0.7, 0.85)  # v above this share of its mean takes the kappa of that point
 
 
@@ -87,8 +88,11 @@ class _TiltedColumns:
         """Lower and upper bound from one r."""
         weight, hit, log_phi = self._law(log_r)
         front = self.size * log_phi - self.n * (self.k * log_r + self.log_count)
+        slack = self.size * abs(log_phi) + self.n * (self.k * abs(log_r) + self.size)
+        slack = _ROUNDING * (slack + self.n * np.log(self.size) * self.size)
         low = front + self.n / 2 * _log_two_rows(weight, hit, self.size, self.k)
-        return low, front + _log_chance_above(weight, hit * (1 - hit), self.size, self.n)
+        high = front + _log_chance_above(weight, hit * (1 - hit), self.size, self.n)
+        return low - slack, high + slack
 
 
 def _log_two_rows(weight: np.ndarray, hit: np.ndarray, size: int, k: int) -> float:

@@ -13,9 +13,11 @@ Theorem 8); subsampling only changes the weight and the factor in front.
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import log_ndtr
+from scipy.special import erfcx, log_ndtr
 
-__all__ = ["compress", "log_diff", "log_expm1", "log_shift_divergence", "log_sum"]
+__all__ = ["compress", "log_diff", "log_expm1", "log_mills", "log_shift_divergence", "log_sum"]
+
+_FAR = 100.0  # log weights beyond which they would swallow the digits of what they are added to
 
 
 def log_expm1(x: np.ndarray) -> np.ndarray:
@@ -53,6 +55,13 @@ def log_sum(x: np.ndarray, axis: int) -> np.ndarray:
         return np.log(np.sum(np.exp(x - shift), axis=axis)) + np.squeeze(shift, axis=axis)
 
 
+def log_mills(x: np.ndarray) -> np.ndarray:
+    """log of (1 - Phi(x)) sqrt(2 pi) exp(x^2 / 2), accurate at both ends."""
+    with np.errstate(over="ignore"):
+        far = np.log(erfcx(np.maximum(x, 0.0) / np.sqrt(2))) + 0.5 * np.log(np.pi / 2)
+        return np.where(x > 0, far, log_ndtr(-x) + x**2 / 2 + 0.5 * np.log(2 * np.pi))
+
+
 def log_shift_divergence(mu: np.ndarray, log_weight: np.ndarray) -> np.ndarray:
     """log of D(mu, exp(log_weight)), broadcast over both arguments.
 
@@ -66,7 +75,15 @@ def log_shift_divergence(mu: np.ndarray, log_weight: np.ndarray) -> np.ndarray:
     mu, log_weight = np.broadcast_arrays(np.asarray(mu, float), np.asarray(log_weight, float))
     with np.errstate(divide="ignore", invalid="ignore"):
         centre = np.where(mu > 0, log_weight / mu, np.where(log_weight < 0, -np.inf, np.inf))
-        value = log_diff(log_ndtr(mu / 2 - centre), log_weight + log_ndtr(-mu / 2 - centre))
+        first, second = mu / 2 - centre, mu / 2 + centre
+        subtracted = log_weight + log_ndtr(-second)
+        far = (log_weight > _FAR) & (second > 0) & np.isfinite(second)
+        if np.any(far):
+            # w exp(-second^2 / 2) = exp(-first^2 / 2), where the large terms cancel exactly.
+            with np.errstate(over="ignore"):
+                mills = log_mills(second) - first**2 / 2 - 0.5 * np.log(2 * np.pi)
+            subtracted = np.where(far, mills, subtracted)
+        value = log_diff(log_ndtr(first), subtracted)
         value = np.where(mu > 0, value, log_diff(np.zeros_like(mu), log_weight))
         value = np.where(log_weight == -np.inf, 0.0, value)
         return np.where(log_weight == np.inf, -np.inf, value)

@@ -17,9 +17,15 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.optimize import elementwise
-from scipy.special import erfcx, log_ndtr
+from scipy.special import log_ndtr
 
-from repro.accounting._gaussian import compress, log_diff, log_shift_divergence, log_sum
+from repro.accounting._gaussian import (
+    compress,
+    log_diff,
+    log_mills,
+    log_shift_divergence,
+    log_sum,
+)
 
 __all__ = ["log_split_bound"]
 
@@ -71,13 +77,6 @@ def _threshold(first, log_b, log_w1, log_w0, s):
     return z, over
 
 
-def _log_mills(x):
-    """log of (1 - Phi(x)) sqrt(2 pi) exp(x^2 / 2), accurate at both ends."""
-    with np.errstate(over="ignore"):
-        far = np.log(erfcx(np.maximum(x, 0.0) / np.sqrt(2))) + 0.5 * np.log(np.pi / 2)
-    return np.where(x > 0, far, log_ndtr(-x) + x**2 / 2 + 0.5 * np.log(2 * np.pi))
-
-
 def log_split_bound(
     counts: np.ndarray,
     log_b: np.ndarray,
@@ -119,9 +118,7 @@ def _bound(counts, log_b, tail, log_w1, log_w0, s):
     # Distances from the own Gaussian, so that counts of 1e5 cost no digits.
     own = np.maximum(z - counts, -0.5 + s**2 * log_w1)
     value = log_diff(log_ndtr(-own / s), log_w1 + log_ndtr(-(own + 1) / s))
-    given_away = (
-        _log_kept(z, counts, log_b, log_w1, s) + _log_mills(z / s) - 0.5 * np.log(2 * np.pi)
-    )
+    given_away = _log_kept(z, counts, log_b, log_w1, s) + log_mills(z / s) - 0.5 * np.log(2 * np.pi)
     value = log_diff(log_b + value, given_away)
     with np.errstate(divide="ignore"):
         excess = np.where(over > 0, np.log(np.expm1(over)) + log_w0 + log_ndtr(-z / s), -np.inf)

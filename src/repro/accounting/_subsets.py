@@ -10,6 +10,9 @@ variable with the same moments up to n: by the m nodes of its Gauss rule, n <= 2
 sum over the multisets of T nodes, all terms positive. It is polynomial in T for every fixed order, for any
 k. Rules with fewer nodes bound higher moments from below: all even derivatives of x^n are positive.
 
+The Fourier sums that give L for one multiset lose digits where a large share of the wanted chance cancels
+(little noise, many iterations). What rounding may do to each sum is bounded and carried through to
+the moments, whose errors are returned beside them.
 """
 
 from __future__ import annotations
@@ -33,6 +36,9 @@ _FAR = 4.0  # standard deviations of the number of hits
 _LARGEST_NODE = 300.0  # in log ratio
 _OVERFLOW = 680.0  # largest log modulus of a factor of a Fourier term
 _NEGLIGIBLE = -45.0  # log modulus of Fourier terms left out
+_ROUNDING = np.finfo(float).eps
+_LARGEST_ERROR = 50.0  # logarithm, for moments that are nothing but rounding
+_TINY = 1e-300  # stands for a chance that rounding made negative
 
 
 class Nodes(NamedTuple):
@@ -47,9 +53,10 @@ def gauss_nodes(a: float, m: int) -> Nodes:
 
     The orthogonal polynomials are those of Stieltjes and Wigert; with q = exp(-a^2) their recurrence
     has the coefficients q^(-2n) (1 + q - q^(n + 1)) and q^(3 - 4n) (1 - q^n). Weights are reciprocals
-    of sums of squares of the normalised polynomials, which keeps tiny ones precise.
+    of sums of squares of the normalised polynomials, which keeps tiny ones precise. The entries spread
+    over exp(2 m a^2), and the digits with them.
     """
-    with mp.workdps(_DIGITS):
+    with mp.workdps(_DIGITS + int(2 * m * a**2 / np.log(10))):
         q = mp.exp(-(mp.mpf(a) ** 2))
         diagonal = [q ** (-2 * n) * (1 + q - q ** (n + 1)) for n in range(m)]
         beside = [mp.mpf(0), *(mp.sqrt(q ** (3 - 4 * n) * (1 - q**n)) for n in range(1, m))]
@@ -159,11 +166,11 @@ def _counts(low: np.ndarray, high: np.ndarray, size: int) -> np.ndarray:
     return found[np.argsort(found.sum(axis=1), kind="stable")]
 
 
-def work(nodes: Nodes, size: int, k: int, top: int) -> float:
-    """Number of multiplications that :func:`enumerate_ratios` needs, about; inf where it cannot."""
-    if np.max(nodes.log_value) > _LARGEST_NODE:
+def work(a: float, size: int, k: int, m: int) -> float:
+    """Number of multiplications that :func:`log_moments` needs, about; inf where it cannot."""
+    if 2 * (m - 1) * a**2 > _LARGEST_NODE:  # the log of the largest node, nearly
         return np.inf
-    plan = _plan(nodes, size, k, top)
+    plan = _plan(gauss_nodes(a, m), size, k, 2 * m - 1)
     half = (plan.high - plan.low)[:-1] / 2
     for rate in plan.rates:
         wave = _wave(plan.nodes, rate, plan.angles).real
@@ -180,13 +187,13 @@ def work(nodes: Nodes, size: int, k: int, top: int) -> float:
 
 def enumerate_ratios(
     nodes: Nodes, size: int, k: int, top: int
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Log probability and log L of the multisets of nodes, in chunks.
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Log probability, log L and a safe upper end of log L for the multisets of nodes, in chunks.
 
     For any rate g, with hits of probability g X_i / (1 - g + g X_i),
     e_k g^k (1 - g)^(T - k) = prod (1 - g + g X_i) Pr(exactly k hits), and that chance is a Fourier sum
     over T + 1 angles: a product of powers, one per node. It keeps its digits where k is a typical
-    number of hits; of several rates the one that makes it most likely is taken.
+    number of hits; of several rates the one with the smallest relative error is taken.
 
     Args:
       nodes: the discrete variable in the place of X.
@@ -194,7 +201,7 @@ def enumerate_ratios(
       top: the windows of counts are wide enough for all moments up to this one.
 
     Yields:
-      pairs of equal shape; the probabilities sum to 1 up to 1e-20.
+      triples of equal shape; the probabilities sum to 1 up to 1e-20.
     """
     plan = _plan(nodes, size, k, top)
     first, second = _halves(plan)
@@ -218,12 +225,13 @@ def enumerate_ratios(
         for start in range(begin, end, rows):
             chunk = slice(start, min(start + rows, end))
             log_mass = mass1[chunk, None] + (mass2[:until] - rest + log_all)
-            chance, log_ratio = sums[0](one[chunk], until)
+            log_ratio, log_high = sums[0](one[chunk], until)
             for other in sums[1:]:
-                more, value = other(one[chunk], until)
-                log_ratio = np.where(more > chance, value, log_ratio)
-                chance = np.maximum(chance, more)
-            yield log_mass.ravel(), log_ratio.ravel()
+                value, high = other(one[chunk], until)
+                better = high - value < log_high - log_ratio
+                log_ratio = np.where(better, value, log_ratio)
+                log_high = np.where(better, high, log_high)
+            yield log_mass.ravel(), log_ratio.ravel(), log_high.ravel()
 
 
 class _FourierSum:
@@ -236,6 +244,9 @@ class _FourierSum:
         self.gain = gain[:-1] - gain[-1]
         wave = _wave(plan.nodes, rate, plan.angles)
         self.wave = wave[:-1] - wave[-1]
+        # Rounding of the exponents, relative to their size, and of the sum over the angles.
+        exponent = 4 * size * np.abs(wave).max(axis=0) + k * plan.angles
+        self.doubt = _ROUNDING * (exponent + plan.angles.size + 10)
         # Powers are taken relative to the middle of the windows, or they would overflow.
         self.middle = (plan.low + plan.high)[:-1] // 2
         base = size * wave[-1] + self.middle @ self.wave - 1j * k * plan.angles
@@ -243,36 +254,36 @@ class _FourierSum:
         self.base = np.exp(base) * np.where(plan.angles > 0, 2.0, 1.0) / points
         power = np.exp((two - self.middle[second]) @ self.wave[second])
         self.back = np.concatenate([power.real, -power.imag], axis=1).T
+        self.back_size = np.abs(power).T
         self.gain_back = two @ self.gain[second]
 
     def __call__(self, one: np.ndarray, until: int) -> tuple[np.ndarray, np.ndarray]:
-        """Chance and log L, shape (rows of one, until): against the first vectors of the second group."""
+        """log L and its upper end, shape (rows of one, until): against the first vectors of the second."""
         front = np.exp((one - self.middle[self.first]) @ self.wave[self.first]) * self.base
         chance = np.concatenate([front.real, front.imag], axis=1) @ self.back[:, :until]
-        with np.errstate(divide="ignore"):
-            log_chance = np.log(np.maximum(chance, 0.0))
-        gain = (one @ self.gain[self.first])[:, None] + self.gain_back[:until]
-        return chance, log_chance + gain + self.log_scale
+        error = (np.abs(front) * self.doubt) @ self.back_size[:, :until] + np.exp(_NEGLIGIBLE)
+        chance = np.maximum(chance, _TINY)
+        gain = (one @ self.gain[self.first])[:, None] + self.gain_back[:until] + self.log_scale
+        return np.log(chance) + gain, np.log(chance + error) + gain
 
 
-def log_moments(a: float, size: int, k: int, m: int, top: int | None = None) -> np.ndarray:
-    """log E L^n for n = 0, ..., top, from the m-point rule.
+def log_moments(a: float, size: int, k: int, m: int) -> tuple[np.ndarray, np.ndarray]:
+    """log E L^n for n = 0, ..., 2m - 1, from the m-point rule.
 
     Args:
       a: shift in standard deviations, > 0.
       size: T; k: 0 < k < T.
       m: nodes of the rule, >= 1.
-      top: highest moment; beyond the default 2m - 1 the result is a lower bound.
 
     Returns:
-      shape (top + 1,).
+      the logarithms, and a bound on the relative error of each moment, both of shape (2m,).
     """
-    exact = 2 * m - 1
-    top = exact if top is None else top
+    top = 2 * m - 1
     order = np.arange(top + 1)[:, None]
-    total = np.full(top + 1, -np.inf)
-    for log_mass, log_ratio in enumerate_ratios(gauss_nodes(a, m), size, k, top):
-        log_ratio = np.maximum(log_ratio, -1e300)
+    total, doubtful = np.full(top + 1, -np.inf), np.full(top + 1, -np.inf)
+    for log_mass, log_ratio, log_high in enumerate_ratios(gauss_nodes(a, m), size, k, top):
         total = np.logaddexp(total, log_sum(log_mass + order * log_ratio, axis=1))
+        doubtful = np.logaddexp(doubtful, log_sum(log_mass + order * log_high, axis=1))
+    error = np.expm1(np.minimum(doubtful - total, _LARGEST_ERROR))
     # The moments of orders 0 and 1 are 1: what rounding did to them it did to all, linearly.
-    return total - total[0] - order[:, 0] * (total[1] - total[0])
+    return total - total[0] - order[:, 0] * (total[1] - total[0]), error

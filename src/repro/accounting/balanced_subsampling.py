@@ -10,13 +10,19 @@ from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 
-from repro._validate import broadcastable, choice, integer, positive
-from repro.accounting._balanced import balanced_ratio
+from repro._validate import broadcastable, choice, integer, positive, representable
+from repro.accounting._balanced import SMALLEST_SHIFT, balanced_ratio
 from repro.accounting._balanced_renyi import log_forward, log_reverse
 from repro.accounting._ratio_losses import ratio_losses
 from repro.accounting._renyi import ORDERS
 from repro.accounting.gaussian import GaussianMechanism, orders
-from repro.accounting.mechanism import DIRECTIONS, METHODS, Mechanism, frozen_field
+from repro.accounting.mechanism import (
+    DIRECTIONS,
+    METHODS,
+    SMALLEST_STEP,
+    Mechanism,
+    frozen_field,
+)
 from repro.accounting.model_splitting import ModelSplitting
 from repro.accounting.partitioning import theorem_3_1, whole_orders
 
@@ -69,6 +75,7 @@ class BalancedIterationSubsampling(Mechanism):
         object.__setattr__(self, "iterations", size)
         k = integer("participations", self.participations, 1, size)
         object.__setattr__(self, "participations", k)
+        representable(self.sigma, "clip sqrt(iterations)", np.multiply(self.clip, np.sqrt(size)))
 
     @property
     def _same(self) -> Mechanism | None:
@@ -141,10 +148,15 @@ class BalancedIterationSubsampling(Mechanism):
         if self._same is not None:
             return self._same._loss_step(method)
         share = 1 / 40 if method == "upper" else 1 / 200
-        return share * self._ratio(self.clip / self.sigma).deviation
+        return max(share * self._ratio(self.clip / self.sigma).deviation, SMALLEST_STEP)
 
     def _pld(self, method, interval):
         if self._same is not None:
             return self._same._pld(method, interval)
-        law = self._ratio(self.clip / self.sigma).law(method)
-        return ratio_losses(law, interval, method)
+        ratio = self._ratio(self.clip / self.sigma)
+        if ratio.a < SMALLEST_SHIFT:
+            # Grids cannot hold such losses: the subset disclosed, and the mean centre alone.
+            k = self.participations
+            norm = self.clip * np.sqrt(k if method == "upper" else k**2 / self.iterations)
+            return GaussianMechanism(self.sigma, sensitivity=norm)._pld(method, interval)
+        return ratio_losses(ratio.law(method), interval, method)

@@ -15,10 +15,11 @@ from repro.accounting._discretise import pessimistic
 from repro.accounting._gaussian import compress
 from repro.accounting._renyi import ORDERS, log_convert_delta
 
-__all__ = ["DIRECTIONS", "METHODS", "InvalidBoundWarning", "Mechanism"]
+__all__ = ["DIRECTIONS", "METHODS", "SMALLEST_STEP", "InvalidBoundWarning", "Mechanism"]
 
 METHODS = ("upper", "lower", "paper")
 DIRECTIONS = ("add", "remove", "both")
+SMALLEST_STEP = 1e-12  # of losses in a composition
 
 
 class InvalidBoundWarning(UserWarning):

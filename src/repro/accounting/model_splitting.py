@@ -10,7 +10,15 @@ from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 
-from repro._validate import broadcastable, choice, in_unit, integer, nonnegative, positive
+from repro._validate import (
+    broadcastable,
+    choice,
+    in_unit,
+    integer,
+    nonnegative,
+    positive,
+    representable,
+)
 from repro.accounting._blocks import LARGEST_SHIFT, SMALLEST_SHIFT, block_law, log_moments
 from repro.accounting._convex import Law, log_ratio, ratio_excess, ratio_shortfall
 from repro.accounting._gaussian import log_sum
@@ -19,12 +27,17 @@ from repro.accounting._renyi import ORDERS
 from repro.accounting._reverse import log_reverse_moments
 from repro.accounting._weights import weights
 from repro.accounting.gaussian import PoissonGaussian, orders
-from repro.accounting.mechanism import DIRECTIONS, METHODS, Mechanism, frozen_field
+from repro.accounting.mechanism import (
+    DIRECTIONS,
+    METHODS,
+    SMALLEST_STEP,
+    Mechanism,
+    frozen_field,
+)
 from repro.accounting.partitioning import poisson_amplified, theorem_3_1, whole_orders
 
 __all__ = ["ModelSplitting"]
 
-_SMALLEST_STEP = 1e-12  # of losses in a composition
 _LARGE = 650.0  # logarithm of weights beyond every ratio that a law can hold
 
 
@@ -82,6 +95,7 @@ class ModelSplitting(Mechanism):
         for name, check in checks.items():
             frozen_field(self, name, check(name, getattr(self, name)))
         broadcastable(**{name: getattr(self, name) for name in checks})
+        representable(self.sigma, "the norm of both clips", np.hypot(self.clip, self.unsplit_clip))
         object.__setattr__(self, "submodels", integer("submodels", self.submodels, 1))
 
     @property
@@ -145,6 +159,8 @@ class ModelSplitting(Mechanism):
             curve = self._renyi_paper(whole_orders(alpha))
         elif self.rate == 0:
             curve = np.zeros(alpha.shape)
+        elif self.submodels == 1 and direction != "add":
+            curve = self._disclosed.rdp(alpha)
         else:
             way = self._reverse_curve if direction == "add" else self._forward_curve
             curve = way(alpha.ravel(), method).reshape(alpha.shape)
@@ -163,8 +179,8 @@ class ModelSplitting(Mechanism):
         """Scalar fields, orders of shape (n,)."""
         a, b, d = self.clip / self.sigma, self.unsplit_clip / self.sigma, self.submodels
         log_moment = log_reverse_moments(alpha, a, d, b=b, rate=self.rate, method=method)
-        curve = log_moment / (alpha - 1)
-        return curve if method == "lower" else np.minimum(curve, self._forward_curve(alpha, method))
+        # Also of a lower bound: where divergences are below 1e-16, sums of the law are rounding.
+        return np.minimum(log_moment / (alpha - 1), self._forward_curve(alpha, "upper"))
 
     def _forward_curve(self, alpha: np.ndarray, method: str) -> np.ndarray:
         """Scalar fields, orders of shape (n,)."""
@@ -179,7 +195,8 @@ class ModelSplitting(Mechanism):
         if method == "lower" and np.any(low < high):
             law = _law(a, b, d, "lower")
             terms = np.log(law.mass) + alpha[:, None] * log_ratio(law, self.rate)
-            log_moment = np.where(low < high, np.maximum(log_sum(terms, axis=1), 0.0), log_moment)
+            on_law = np.clip(log_sum(terms, axis=1), 0.0, log_moment)
+            log_moment = np.where(low < high, on_law, log_moment)
         return log_moment / (alpha - 1)
 
     def _loss_step(self, method):
@@ -190,7 +207,7 @@ class ModelSplitting(Mechanism):
         share, largest = (1 / 40, 5e-3) if method == "upper" else (1 / 200, 1e-3)
         log_second = log_moments(max(a, SMALLEST_SHIFT), self.submodels, 2)[2] + b**2
         variance = self.rate**2 * np.expm1(min(log_second, _LARGE))
-        return float(np.clip(share * np.sqrt(np.log1p(variance)), _SMALLEST_STEP, largest))
+        return float(np.clip(share * np.sqrt(np.log1p(variance)), SMALLEST_STEP, largest))
 
     def _pld(self, method, interval):
         law = None
@@ -204,9 +221,12 @@ class ModelSplitting(Mechanism):
 
 def _law(a: float, b: float, d: int, method: str) -> Law | None:
     """The law of the dominating ratio; beyond the largest shift none above and a smaller shift's below."""
-    scale = min(1.0, LARGEST_SHIFT / np.hypot(a, b))
-    if scale < 1 and method == "upper":
+    norm = np.hypot(a, b)
+    if norm <= LARGEST_SHIFT:
+        return block_law(float(a), d, method, b=float(b))
+    if method == "upper":
         return None
+    scale = (1 - 1e-12) * LARGEST_SHIFT / norm
     return block_law(float(scale * a), d, method, b=float(scale * b))
 
 

@@ -90,6 +90,9 @@ def panels(
     if any("paper" in m for m in methods):
         found[paper] = Line2D([], [], color=style.MUTED, ls=(0, (4, 2)), lw=1.1)
     figure.legend(
-        found.values(), found.keys(), loc="outside upper center", ncols=min(len(found), 5)
+        found.values(),
+        found.keys(),
+        loc="outside upper center",
+        ncols=min(len(found), 5 if columns > 1 else 3),  # more do not fit the width
     )
     return figure

@@ -28,9 +28,12 @@ def rows_figure(
         labels: what is said about each row.
         marks: accuracies that are drawn as lines over all rows, by name.
     """
-    height = style.HEIGHT * 1.05 + 0.24 * len(finals)
+    named = max(len(runs) for _, _, runs in panels)
+    height = style.HEIGHT * 1.05 + 0.24 * len(finals) + 0.15 * named
     fig = plt.figure(figsize=(style.WIDTH, height))
-    grid = fig.add_gridspec(2, len(panels), height_ratios=[style.HEIGHT * 0.7, 0.3 * len(finals)])
+    grid = fig.add_gridspec(
+        2, len(panels), height_ratios=[style.HEIGHT * 0.7 + 0.15 * named, 0.3 * len(finals)]
+    )
     for column, (title, iterations, runs) in enumerate(panels):
         top = fig.add_subplot(grid[0, column])
         for k, (name, curve) in enumerate(runs.items()):
@@ -41,7 +44,8 @@ def rows_figure(
         top.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
         if column == 0:
             top.set_ylabel("test accuracy")
-        top.legend(fontsize=7.5)
+        # Under the axes: nowhere inside would it leave every curve free.
+        top.legend(fontsize=7.5, loc="upper center", bbox_to_anchor=(0.5, -0.22))
 
     below = fig.add_subplot(grid[1, :])
     places = np.arange(len(finals))[::-1]

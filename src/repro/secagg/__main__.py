@@ -48,9 +48,9 @@ def main(arguments: list[str] | None = None) -> int:
 def authority(given: argparse.Namespace) -> None:
     """Make the certificates."""
     issue(given.folder, servers=given.servers, clients=given.clients, days=given.days)
+    servers = f"server-0.pem to server-{given.servers - 1}.pem, " if given.servers else ""
     print(
-        f"{given.folder}: authority.pem, parameters.pem, operator.pem, "
-        f"server-0.pem to server-{given.servers - 1}.pem, "
+        f"{given.folder}: authority.pem, parameters.pem, operator.pem, {servers}"
         f"client-0.pem to client-{given.clients - 1}.pem, good for {given.days:g} days"
     )
 
@@ -203,11 +203,17 @@ def _parser() -> argparse.ArgumentParser:
 
     one = command(authority, "make an authority and the certificates of all parties")
     one.add_argument("folder", help="to write to; the authority's key is not kept")
-    one.add_argument("--servers", type=int, required=True, metavar="M", help="m >= 2")
+    one.add_argument("--servers", type=int, required=True, metavar="M", help="m >= 2, or 0")
     one.add_argument("--days", type=float, default=7.0, help="how long they are good (default: 7)")
 
     one = command(parameters, "start the parameter server")
-    one.add_argument("--servers", type=int, required=True, metavar="M", help="m >= 2")
+    one.add_argument(
+        "--servers",
+        type=int,
+        required=True,
+        metavar="M",
+        help="m >= 2; 0: no secret sharing, this server sees every client's vector",
+    )
     node(one, listens=True)
 
     one = command(server, "start an intermediate server")
@@ -218,7 +224,7 @@ def _parser() -> argparse.ArgumentParser:
 
     one = command(check, "run one round over random vectors through servers that were started")
     one.add_argument("--parameters", help="the parameter server", **where)
-    one.add_argument("--servers", nargs="+", help="the intermediate servers, in order", **where)
+    one.add_argument("--servers", nargs="*", help="the intermediate servers, in order", **where)
     one.add_argument("--size", type=int, default=1000, help="numbers in a vector (default: 1000)")
     node(one, listens=False)
     return parser

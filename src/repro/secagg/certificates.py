@@ -38,6 +38,22 @@ def server_name(number: int) -> str:
     return f"server-{number}"
 
 
+def server_names(servers: int) -> list[str]:
+    """The names of m >= 2 intermediate servers, or of none: then nothing is shared.
+
+    Raises:
+        ValueError: `servers` is 1, negative or no integer.
+    """
+    if isinstance(servers, bool) or servers != 0:
+        try:
+            integer("servers", servers, 2)
+        except ValueError:
+            raise ValueError(
+                f"servers must be an integer >= 2, or 0 for no sharing, got {servers!r}"
+            ) from None
+    return [server_name(number) for number in range(servers)]
+
+
 def issue(folder: str | os.PathLike[str], *, servers: int, clients: int, days: float = 7.0) -> None:
     """Make an authority and a certificate for every party, and forget the authority's key.
 
@@ -46,7 +62,7 @@ def issue(folder: str | os.PathLike[str], *, servers: int, clients: int, days: f
 
     Args:
         folder: made if missing; must hold none of the files.
-        servers: m >= 2 intermediate servers, `server-0`, …
+        servers: m >= 2 intermediate servers, `server-0`, …, or 0.
         clients: n >= 1 clients, `client-0`, …
         days: how long the certificates are good for, > 0.
 
@@ -54,7 +70,7 @@ def issue(folder: str | os.PathLike[str], *, servers: int, clients: int, days: f
         ValueError: an argument out of range.
         FileExistsError: `folder` holds such files; nothing is overwritten.
     """
-    integer("servers", servers, 2)
+    between = server_names(servers)
     integer("clients", clients, 1)
     place = Path(folder)
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -64,7 +80,7 @@ def issue(folder: str | os.PathLike[str], *, servers: int, clients: int, days: f
     except OverflowError:
         raise ValueError(f"days must be below a few thousand years, got {days!r}") from None
     names = {PARAMETERS: [_ACCEPTS], OPERATOR: [_OPENS]}
-    names |= {server_name(number): [_ACCEPTS, _OPENS] for number in range(servers)}
+    names |= {name: [_ACCEPTS, _OPENS] for name in between}
     names |= {client_name(number): [_OPENS] for number in range(clients)}
 
     key = ec.generate_private_key(ec.SECP256R1())

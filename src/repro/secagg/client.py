@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from repro._validate import integer, positive
-from repro.secagg.certificates import OPERATOR, PARAMETERS, client_name, context, server_name
+from repro.secagg.certificates import OPERATOR, PARAMETERS, client_name, context, server_names
 from repro.secagg.channel import Channel, ChannelError, connect
 from repro.secagg.closing import Closing
 from repro.secagg.frames import LARGEST, REAL, SHORT, WORD, Frame, Kind, Order, Traffic, words
@@ -122,7 +122,8 @@ class Client(Party):
     Args:
         number: i, counted from 0.
         folder: with its certificate.
-        servers: addresses of the intermediate servers, in order.
+        servers: addresses of the m >= 2 intermediate servers, in order; none: the vector itself is
+            sent to the parameter server, which sees it.
         parameters: address of the parameter server.
         time_limit: seconds for each step.
     """
@@ -137,7 +138,8 @@ class Client(Party):
         time_limit: float = 30.0,
     ) -> None:
         integer("number", number, 0)
-        addresses = {server_name(j): address for j, address in enumerate(servers)}
+        addresses = dict(zip(server_names(len(servers)), servers, strict=True))
+        self._receivers = list(addresses) or [PARAMETERS]
         addresses[PARAMETERS] = parameters
         super().__init__(client_name(number), folder, addresses, time_limit)
 
@@ -154,29 +156,34 @@ class Client(Party):
         return frame.round, np.frombuffer(frame.payload, REAL).astype(np.float64)
 
     def submit(self, number: int, shares: Sequence[NDArray]) -> None:
-        """Send one share to every server.
+        """Send one share to every server, or the one vector to the parameter server.
 
         Args:
             number: the round.
             shares: for each server either a key (uint8, shape (16,)) or elements (uint64).
 
         Raises:
+            ValueError: not as many shares as receivers; nothing is sent.
             RoundError: a server is gone or too slow. The parameter server is told.
         """
+        if len(shares) != len(self._receivers):
+            raise ValueError(
+                f"shares must hold one for each of {', '.join(self._receivers)}, got {len(shares)}"
+            )
         with self._or_failed():
-            for j, one in enumerate(shares):
+            for name, one in zip(self._receivers, shares, strict=True):
                 kind = Kind.KEY if one.dtype == np.uint8 else Kind.VECTOR
                 plain = np.ascontiguousarray(one, one.dtype if kind == Kind.KEY else WORD)
                 try:
-                    self._to(server_name(j)).send(kind, number, plain.data)
+                    self._to(name).send(kind, number, plain.data)
                 except ChannelError as problem:
-                    reason = f"{server_name(j)}: {problem}".encode()[:SHORT]
+                    reason = f"{name}: {problem}".encode()[:SHORT]
                     self._to(PARAMETERS).send(Kind.FAIL, number, reason)
                     raise
 
     def uplinks(self) -> list[Channel]:
-        """The connections to the intermediate servers."""
-        return [link for name, link in self.channels.items() if name != PARAMETERS]
+        """The connections over which the shares, or the vectors, are sent."""
+        return [link for name, link in self.channels.items() if name in self._receivers]
 
 
 class Operator(Party):

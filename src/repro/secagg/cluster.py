@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 import repro
-from repro.secagg.certificates import PARAMETERS, issue, server_name
+from repro.secagg.certificates import PARAMETERS, issue, server_names
 from repro.secagg.client import RoundError
 from repro.secagg.closing import Closing
 from repro.secagg.encoding import FixedPoint
@@ -43,7 +43,8 @@ class Cluster(Closing):
 
     Args:
         clients: n >= 1.
-        servers: m >= 2.
+        servers: m >= 2; or 0 for the same rounds without secret sharing, where the parameter server
+            sees every client's vector (to compare with).
         encoding: fixed-point encoding and ring; 10 decimals modulo 2^64 when left out.
         time_limit: seconds allowed for each step of a round, > 0.
 
@@ -97,7 +98,7 @@ class Cluster(Closing):
 
     def _start(self, clients: int, servers: int, time_limit: float) -> Session:
         issue(self.folder, servers=servers, clients=clients)
-        names = [PARAMETERS, *map(server_name, range(servers))]
+        names = [PARAMETERS, *server_names(servers)]
         with ExitStack() as handed_on:
             # Listening before the processes exist: all addresses are known from the start.
             listeners = {

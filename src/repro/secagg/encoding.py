@@ -128,7 +128,7 @@ class FixedPoint:
                 message names the value, its place and the allowed range.
         """
         units = self.units(clients)
-        array = _real(values)
+        array = real_array("values", values)
         if noise is not None:
             noise = _whole(noise, array.shape).reshape(-1)
         out = np.empty(array.shape, np.uint64) if out is None else _place(out, array.shape)
@@ -207,10 +207,18 @@ def _float_below(whole: int) -> float:
     return near if near <= whole else math.nextafter(near, 0.0)
 
 
-def _real(values: ArrayLike) -> NDArray[np.float64]:
-    array = np.asarray(values)
+def real_array(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    """`values` as contiguous float64, of the same shape.
+
+    Raises:
+        ValueError: they are no real numbers, or rows of different lengths; `name` is said.
+    """
+    try:
+        array = np.asarray(values)
+    except ValueError as problem:
+        raise ValueError(f"{name} must be an array of real numbers: {problem}") from None
     if array.dtype.kind not in "fiu":
-        raise ValueError(f"values must be real numbers, got an array of {array.dtype}")
+        raise ValueError(f"{name} must be real numbers, got an array of {array.dtype}")
     return np.ascontiguousarray(array, np.float64).reshape(array.shape)
 
 

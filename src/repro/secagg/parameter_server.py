@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from repro._validate import integer
-from repro.secagg.certificates import OPERATOR, client_name, server_name
+from repro.secagg.certificates import OPERATOR, client_name, server_names
 from repro.secagg.frames import (
     LARGEST,
     ORDER_BYTES,
@@ -39,10 +39,13 @@ class ParameterServer(Node):
     round, a sum over exactly the clients 0, …, n - 1. A round that fails changes nothing here but
     the round number, which is not used again.
 
+    With no intermediate servers at all (federated learning without secret sharing) the clients send
+    their vectors here, and the sum is sent on only if all n came; this server sees each of them.
+
     Args:
         folder: with the certificate `parameters`.
         listener: where servers, clients and the operator connect.
-        servers: m.
+        servers: m >= 2, or 0 for no sharing.
         clients: n.
         ring: of the shares.
         time_limit: seconds for each step: until all are connected, until all servers are open, and
@@ -59,8 +62,9 @@ class ParameterServer(Node):
         ring: Ring,
         time_limit: float,
     ) -> None:
-        self._servers = [server_name(j) for j in range(integer("servers", servers, 2))]
+        self._servers = server_names(servers)
         self._clients = [client_name(i) for i in range(integer("clients", clients, 1))]
+        self._sources = self._servers or self._clients  # of what is added up here
         self._ring = ring
         self._last = 0
         self._size = 0  # elements of a vector in the open round
@@ -69,10 +73,10 @@ class ParameterServer(Node):
         super().__init__("parameters", folder, listener, everybody, time_limit)
 
     def allowance(self, name: str) -> int:
-        """The operator may send a model, a server its sum while a round is open."""
+        """The operator may send a model; a server its sum, or a client its vector, in a round."""
         if name == OPERATOR:
             return ORDER_BYTES + 8 * LARGEST
-        return SHORT + 8 * self._size if name in self._servers else SHORT
+        return SHORT + 8 * self._size if name in self._sources else SHORT
 
     def run(self) -> None:
         """Serve until the process ends."""
@@ -122,7 +126,8 @@ class ParameterServer(Node):
         self._gather(Kind.OPENED, number, self._servers, self.time_limit)
         for name in self._clients:
             self.send(name, Kind.MODEL, number, memoryview(start)[ORDER_BYTES:])
-        sums = self._gather(Kind.PARTIAL, number, self._servers, 2 * self.time_limit)
+        kind = Kind.PARTIAL if self._servers else Kind.VECTOR
+        sums = self._gather(kind, number, self._sources, 2 * self.time_limit)
         after = self._counts()
         self._traffic = {link: after[link] - before[link] for link in after}
         return reconstruct(np.stack([self._checked(name, sums[name]) for name in sums]), self._ring)
@@ -153,8 +158,8 @@ class ParameterServer(Node):
                 late = ", ".join(name for name in names if name not in got)
                 raise Fault(f"{late} sent no {kind.name} within {seconds:g} s") from None
             except Gone as gone:
-                if kind == Kind.PARTIAL and gone.name in self._clients:
-                    continue  # the servers know whether they need it any more
+                if gone.name in self._clients and (kind == Kind.PARTIAL or gone.name in got):
+                    continue  # the servers know whether they need it any more; or nobody does
                 raise
             if frame is None:
                 continue
@@ -172,10 +177,10 @@ class ParameterServer(Node):
         return got
 
     def _checked(self, name: str, payload: bytearray) -> Elements:
-        """A server's sum, if it is over all clients and of the right length."""
+        """A server's sum, if it is over all clients, or a client's vector; of the right length."""
         body, whose = memoryview(payload)[: 8 * self._size], payload[8 * self._size :]
-        count = len(self._clients)
-        if len(whose) != -(-count // 8):
+        count = len(self._clients) if self._servers else 0
+        if len(payload) != 8 * self._size + -(-count // 8):
             raise Fault(f"{name} sent a sum of {len(payload)} bytes for {self._size} elements")
         present = np.unpackbits(np.frombuffer(whose, np.uint8), count=count)
         if not present.all():

@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from repro._validate import integer
-from repro.secagg.certificates import server_name
+from repro.secagg.certificates import server_names
 from repro.secagg.client import Address, Client, Operator, RoundError
 from repro.secagg.closing import Closing
-from repro.secagg.encoding import FixedPoint
+from repro.secagg.encoding import FixedPoint, real_array
 from repro.secagg.frames import Traffic
 from repro.secagg.ring import Elements
 from repro.secagg.shares import share
@@ -39,7 +39,7 @@ class Round:
         seconds: of `encoding`, `sharing`, `opening` (servers get ready, the model is broadcast),
             `transmission` (every client sends its shares) and `aggregation` (from the last share
             sent until the sum is back); for all clients together, who act one after the other.
-        traffic: bytes of the round, summed over the parties: `uploads` (clients to servers), `sums`
+        traffic: bytes of the round, summed over the parties: `uploads` (from clients), `sums`
             (servers to parameter server), `broadcast` (parameter server to clients).
     """
 
@@ -55,7 +55,8 @@ class Session(Closing):
 
     Args:
         folder: with the certificates of the clients and the operator, see `certificates.issue`.
-        servers: addresses (host, port) of the m >= 2 intermediate servers, in order.
+        servers: addresses (host, port) of the m >= 2 intermediate servers, in order; with none,
+            nothing is shared, and the parameter server sees every client's vector.
         parameters: address of the parameter server.
         clients: n >= 1, the same as the servers'.
         encoding: fixed-point encoding; its ring is the servers' ring.
@@ -75,10 +76,9 @@ class Session(Closing):
         encoding: FixedPoint | None = None,
         time_limit: float = 30.0,
     ) -> None:
-        integer("servers", len(servers), 2)
         integer("clients", clients, 1)
         self.encoding = encoding or FixedPoint()
-        self.servers = [server_name(j) for j in range(len(servers))]
+        self.servers = server_names(len(servers))
         self.operator = Operator(folder, parameters=parameters, time_limit=time_limit)
         self.clients = [
             Client(i, folder, servers=servers, parameters=parameters, time_limit=time_limit)
@@ -100,13 +100,15 @@ class Session(Closing):
             model: real numbers of any shape that the parameter server broadcasts to the clients;
                 nothing here depends on it (but time and bytes).
             noise: whole numbers added to the encoded values, see `FixedPoint.encode`.
-            in_full: send every share as a vector, as in ddpsa's Algorithm 1, in place of keys.
+            in_full: send every share as a vector, as in ddpsa's Algorithm 1, in place of keys
+                (without servers there are no shares, and nothing changes).
 
         Raises:
-            ValueError: `values` cannot be encoded; no round is started.
+            ValueError: `values` cannot be encoded, or `model` holds no real numbers; no round is
+                started.
             RoundError: the round failed; nothing was summed. The next may work.
         """
-        matrix = np.asarray(values)
+        matrix, broadcast = real_array("values", values), real_array("model", model)
         if matrix.ndim != 2 or len(matrix) != len(self.clients) or not matrix.shape[1]:
             raise ValueError(
                 f"values must have shape ({len(self.clients)}, parameters >= 1), got {matrix.shape}"
@@ -114,12 +116,10 @@ class Session(Closing):
         clock = _Clock()
         encoded = self.encoding.encode(matrix, clients=len(matrix), noise=noise)
         clock.lap("encoding")
-        ring = self.encoding.ring
-        shares = share(encoded, servers=len(self.servers), ring=ring, overwrite=True)
-        parts = shares.expanded().swapaxes(0, 1) if in_full else shares.each()
+        parts = self._shared(encoded, in_full) if self.servers else encoded[:, None]
         clock.lap("sharing")
         try:
-            number, total, traffic = self._exchange(parts, np.asarray(model, np.float64), clock)
+            number, total, traffic = self._exchange(parts, broadcast, clock)
         except BaseException:
             self.close()  # whatever is still under way dies with the connections
             raise
@@ -129,6 +129,12 @@ class Session(Closing):
         """End all connections; the next round opens them again."""
         for party in (*self.clients, self.operator):
             party.close()
+
+    def _shared(self, encoded: Elements, in_full: bool) -> Sequence[Sequence[NDArray]]:
+        """For each client what it sends to each server; overwrites `encoded`."""
+        ring, count = self.encoding.ring, len(self.servers)
+        shares = share(encoded, servers=count, ring=ring, overwrite=True)
+        return shares.expanded().swapaxes(0, 1) if in_full else shares.each()
 
     def _exchange(
         self, parts: Sequence[Sequence[NDArray]], model: NDArray[np.float64], clock: _Clock

@@ -1,0 +1,240 @@
+"""PM-SFL: what the paper's bounds and theorems say, as printed, whatever their verdict.
+
+Functions take and return arrays that broadcast. Letters of the paper: `dimension` is d or d_b, the
+parameters under a mask; `floor` is c, the margin that keeps every mask probability in [c, 1 - c];
+`clients` is K, `steps` is R, `clip` is Gamma, `batch` is |Q_k|. Epsilons and deltas have no unit.
+
+Which of these are bounds, and what is true where they are not, is in `pmsfl_exact`; the notebook of
+derivations decides it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from repro._validate import (
+    broadcastable,
+    choice,
+    in_unit,
+    nonnegative,
+    positive,
+    probability_open,
+)
+
+__all__ = [
+    "estimator_error_bound",
+    "margin",
+    "mask_sigma",
+    "reconstruction_bound",
+    "sampled_epsilon",
+    "sampling_term",
+    "score_slope",
+    "smashed_epsilon",
+    "smashed_gain_log10",
+    "step_sigma",
+]
+
+SPECTRA = ("eigenvalues", "singular values")
+FORMS = ("printed", "meant")
+SLOPES = ("paper", "straight-through")
+
+
+def margin(floor) -> np.ndarray:
+    """The margin c as a float array.
+
+    Raises:
+      ValueError: a value outside (0, 1/2).
+    """
+    array = positive("floor", floor)
+    if np.any(array >= 0.5):
+        raise ValueError(f"floor must be in (0, 0.5), got {floor!r}")
+    return array
+
+
+def score_slope(scores, *, rule: str = "paper") -> np.ndarray:
+    """d mask / d score, what multiplies the gradient with respect to the masked weights times w.
+
+    "paper" is sigma(s) sigma'(s) of (4) and (17), the slope of sigma(s)^2 / 2; "straight-through" is
+    sigma'(s), the derivative when the sampled mask stands for its probability.
+
+    Args:
+      scores: s, any finite numbers.
+      rule: "paper" or "straight-through".
+
+    Raises:
+      ValueError: scores that are not finite, an unknown rule.
+    """
+    choice("rule", rule, SLOPES)
+    scores = np.asarray(scores, float)
+    if not np.all(np.isfinite(scores)):
+        raise ValueError(f"scores must be finite, got {scores[~np.isfinite(scores)].flat[0]!r}")
+    keep, drop = (np.exp(-np.logaddexp(0.0, x)) for x in (-scores, scores))
+    return keep * drop * (keep if rule == "paper" else 1.0)
+
+
+def estimator_error_bound(dimension, *, clients) -> np.ndarray:
+    """Equation (6): d / (4 K), a bound on the expected squared error of the averaged binary masks.
+
+    Args:
+      dimension: d > 0. clients: K >= 1.
+
+    Raises:
+      ValueError: an argument out of range.
+    """
+    clients = positive("clients", clients)
+    if np.any(clients < 1):
+        raise ValueError(f"clients must be >= 1, got {clients!r}")
+    broadcastable(dimension=dimension, clients=clients)
+    return positive("dimension", dimension) / (4 * clients)
+
+
+def reconstruction_bound(
+    weights: np.ndarray, mask: np.ndarray, guesses: np.ndarray, *, spectrum: str = "eigenvalues"
+) -> np.ndarray:
+    """The terms of (9) or (29), one for each guess: lambda_min(w o (M^ - M)) / lambda_max(w o M^).
+
+    Weighted with the probabilities of the guesses and summed this is the bound on the reconstruction
+    error over |x|; the guess that equals the mask contributes nothing.
+
+    Args:
+      weights: w, shape (m, n); square for eigenvalues.
+      mask: M, zeros and ones of the shape of `weights`.
+      guesses: M^, zeros and ones, shape (..., m, n).
+      spectrum: "eigenvalues" as in (9), by modulus; "singular values" as in appendix C, where the
+        least one is the least stretch of any direction: 0 if m < n.
+
+    Returns:
+      shape (...); infinity where the guess removes every weight but the mask does not.
+
+    Raises:
+      ValueError: shapes that do not fit, masks with other values, eigenvalues of a matrix that is not
+        square.
+    """
+    choice("spectrum", spectrum, SPECTRA)
+    weights = np.asarray(weights, float)
+    if weights.ndim != 2 or not weights.size or not np.all(np.isfinite(weights)):
+        raise ValueError(f"weights must be a finite matrix, got shape {weights.shape}")
+    rows, columns = weights.shape
+    if spectrum == "eigenvalues" and rows != columns:
+        raise ValueError(f"weights must be square to have eigenvalues, got {weights.shape}")
+    mask, guesses = in_unit("mask", mask), in_unit("guesses", guesses)
+    for name, value in (("mask", mask), ("guesses", guesses)):
+        if value.shape[-2:] != weights.shape or np.any((value != 0) & (value != 1)):
+            raise ValueError(
+                f"{name} must be zeros and ones of shape (..., {rows}, {columns}), "
+                f"got shape {value.shape}"
+            )
+    change = weights * (guesses - mask)
+    stretch = np.linalg.svd(change, compute_uv=False)
+    flat = stretch.min(-1) <= max(rows, columns) * np.finfo(float).eps * stretch.max(-1)
+    if spectrum == "eigenvalues":
+        least = np.abs(np.linalg.eigvals(change)).min(-1)
+        most = np.abs(np.linalg.eigvals(weights * guesses)).max(-1)
+    else:
+        least = stretch.min(-1)
+        most = np.linalg.svd(weights * guesses, compute_uv=False).max(-1)
+    least = np.where(flat | (rows < columns), 0.0, least)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(least == 0, 0.0, least / most)
+
+
+def smashed_epsilon(epsilon, *, dimension, floor) -> np.ndarray:
+    """Theorem 2: ln((1 - c^d) e^epsilon + c^d), the epsilon of noisy smashed data behind a mask.
+
+    Args:
+      epsilon: of the Laplace noise alone, >= 0.
+      dimension: d > 0. floor: c in (0, 1/2).
+
+    Raises:
+      ValueError: an argument out of range.
+    """
+    epsilon, power = _powers(epsilon, dimension, floor)
+    return epsilon + np.log1p(np.exp(power) * np.expm1(-epsilon))
+
+
+def smashed_gain_log10(epsilon, *, dimension, floor) -> np.ndarray:
+    """log10 of what Theorem 2 takes off epsilon, which no double can hold for a real network.
+
+    To first order in c^d, which is c^d (1 - e^-epsilon); -inf at epsilon = 0. Arguments as above.
+    """
+    epsilon, power = _powers(epsilon, dimension, floor)
+    with np.errstate(divide="ignore"):
+        return (power + np.log(-np.expm1(-epsilon))) / np.log(10)
+
+
+def _powers(epsilon, dimension, floor) -> tuple[np.ndarray, np.ndarray]:
+    """epsilon and d ln c, checked."""
+    broadcastable(epsilon=epsilon, dimension=dimension, floor=floor)
+    power = positive("dimension", dimension) * np.log(margin(floor))
+    return nonnegative("epsilon", epsilon), power
+
+
+def step_sigma(epsilon, delta, *, steps, clip, batch) -> np.ndarray:
+    """Theorem 3, first strategy, (63): Gamma sqrt(2 R ln(1/delta)) / (epsilon |Q|).
+
+    Standard deviation of the noise on every score in every local step.
+
+    Args:
+      epsilon: > 0, of all R steps together. delta: in (0, 1).
+      steps: R > 0. clip: Gamma > 0, in units of the scores. batch: |Q_k| > 0.
+
+    Raises:
+      ValueError: an argument out of range.
+    """
+    broadcastable(epsilon=epsilon, delta=delta, steps=steps, clip=clip, batch=batch)
+    log_term = -np.log(probability_open("delta", delta))
+    spread = positive("clip", clip) * np.sqrt(2 * positive("steps", steps) * log_term)
+    return spread / (positive("epsilon", epsilon) * positive("batch", batch))
+
+
+def mask_sigma(epsilon, delta, *, floor) -> np.ndarray:
+    """Theorem 3, second strategy, (70): (1 - 2c) sqrt(2 ln(1.25/delta)) / epsilon.
+
+    Standard deviation of the noise on every mask probability, before they are clipped to [c, 1 - c].
+
+    Args:
+      epsilon: > 0. delta: in (0, 1). floor: c in (0, 1/2).
+
+    Raises:
+      ValueError: an argument out of range.
+    """
+    broadcastable(epsilon=epsilon, delta=delta, floor=floor)
+    log_term = np.log(1.25 / probability_open("delta", delta))
+    return (1 - 2 * margin(floor)) * np.sqrt(2 * log_term) / positive("epsilon", epsilon)
+
+
+def sampling_term(alpha, *, dimension, floor, form: str = "printed") -> np.ndarray:
+    """The amplified epsilon after Theorem 3 at one order: d/(alpha - 1) log(first + second term).
+
+    Args:
+      alpha: > 1. dimension: d > 0. floor: c in (0, 1/2).
+      form: "printed" adds (1-c)^alpha c^(1-alpha) to itself; "meant" adds it to
+        c^alpha (1-c)^(1-alpha), which makes it the Renyi divergence of Bernoulli(1-c) from
+        Bernoulli(c), d times.
+
+    Raises:
+      ValueError: an argument out of range.
+    """
+    choice("form", form, FORMS)
+    broadcastable(alpha=alpha, dimension=dimension, floor=floor)
+    alpha, c = positive("alpha", alpha), margin(floor)
+    if np.any(alpha <= 1):
+        raise ValueError(f"alpha must be above 1, got {alpha!r}")
+    first = alpha * np.log1p(-c) + (1 - alpha) * np.log(c)
+    other = alpha * np.log(c) + (1 - alpha) * np.log1p(-c)
+    both = np.logaddexp(first, first if form == "printed" else other)
+    return positive("dimension", dimension) / (alpha - 1) * both
+
+
+def sampled_epsilon(epsilon, *, dimension, floor, form: str = "printed") -> np.ndarray:
+    """min(epsilon, infimum of `sampling_term` over alpha > 1), the amplified epsilon after Theorem 3.
+
+    The printed term falls with alpha, to the limit d ln((1-c)/c); the meant one rises with alpha, from
+    the limit d (1-2c) ln((1-c)/c) at alpha = 1. Arguments as there; epsilon >= 0.
+    """
+    choice("form", form, FORMS)
+    broadcastable(epsilon=epsilon, dimension=dimension, floor=floor)
+    c = margin(floor)
+    odds = np.log1p(-c) - np.log(c)
+    limit = positive("dimension", dimension) * odds * (1 if form == "printed" else 1 - 2 * c)
+    return np.minimum(nonnegative("epsilon", epsilon), limit)
