@@ -178,6 +178,17 @@ def test_inferring_a_mask_finds_it_where_it_is_determined():
     assert error < naive / 2
 
 
+def test_loss_of_an_inferred_mask_is_a_divergence():
+    theta = torch.tensor([[0.5, 0.2, 0.9]])
+    belief = Inferred(torch.ones(3), theta)
+    assert float(belief.loss(torch.logit(theta))) == pytest.approx(0, abs=1e-6)
+    mean = torch.tensor([[0.3, 0.6, 0.5]])
+    by_hand = mean * (mean / theta).log() + (1 - mean) * ((1 - mean) / (1 - theta)).log()
+    moved = Inferred(torch.ones(3), theta, torch.logit(mean))
+    assert float(moved.loss(moved.start)) == pytest.approx(float(by_hand.sum()), rel=1e-5)
+    assert torch.allclose(moved.weights(moved.start)[0, 0], mean[0])
+
+
 def test_certain_masks_are_no_protection():
     """theta of zeros and ones: averaging over masks is knowing the mask."""
     weights, theta = torch.randn(54, generator=rng(1)), torch.ones(1, 54)

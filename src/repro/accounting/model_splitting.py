@@ -66,6 +66,12 @@ class ModelSplitting(Mechanism):
     is a convex function of a normal vector, hence (Ehrhard) distributed like a convex function of one
     normal, and crosses a Gaussian mechanism's loss at most twice; ``_balanced`` has the details.
 
+    The same mechanism is also dropout of rate 1/2 (Corollary 3.7: ``submodels=2``, ``clip`` for the
+    parameters whose gradient vanishes where a node is dropped, ``unsplit_clip`` for all others);
+    submodels that overlap because each record draws its own cut into d of them (Theorem 3.5); and, with
+    a client's whole update in the place of a record's gradient, user-level accounting. ``compose``
+    it for T iterations.
+
     ``method="paper"`` is the paper's account: bound (3) of Theorem 3.1 with k = 1 plus
     alpha b^2 / 2 for the unsplit part, then the sum of Theorem 3.11 for Poisson sampling, converted
     by Proposition 2.3 at the orders 2 to 256. Adding the unsplit part *before* sampling is the

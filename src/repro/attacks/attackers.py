@@ -178,12 +178,10 @@ class Attackers:
         victim = self._victim
         answer = victim.answer(seen[0], self._batch.labels)
         gradient = victim.gradient(self._batch.images, mine[0], answer)
-        belief = Inferred(victim.weights, theta[None])
-        belief.start = inferred.estimate
         return self._fit(
             seen,
             self._slack(seen[0], COARSE)[None],
-            belief,
+            Inferred(victim.weights, theta[None], inferred.estimate),
             start=inferred.coordinates,
             gradients=(answer[None], gradient[None], COARSE * gradient.square().mean()[None]),
         ).images[0]

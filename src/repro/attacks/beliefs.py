@@ -83,18 +83,17 @@ class Inferred:
 
     Args:
         weights: w_b, shape (size,).
-        theta: shape (stacks, size); kept in [0.01, 0.99], for a finite start.
-
-    Attributes:
-        start: the scores of theta. Estimates are scores.
+        theta: shape (stacks, size); kept in [0.01, 0.99], so that its scores are finite.
+        start: scores of m from which the estimate starts; default: those of theta.
 
     Raises:
-        ValueError: theta outside [0, 1], or weights that are not finite.
+        ValueError: theta outside [0, 1], or weights or a start that are not finite.
     """
 
-    def __init__(self, weights: Tensor, theta: Tensor) -> None:
+    def __init__(self, weights: Tensor, theta: Tensor, start: Tensor | None = None) -> None:
         self._weights = _finite("weights", weights, 1)
-        self.start = masks.scores(_unit(theta), 0.01)
+        self._prior = masks.scores(_unit(theta), 0.01)
+        self.start = self._prior if start is None else _finite("start", start, 2)
 
     def weights(self, estimate: Tensor) -> Tensor:
         """w_b * m, (stacks, 1, size)."""
@@ -103,8 +102,8 @@ class Inferred:
     def loss(self, estimate: Tensor) -> Tensor:
         """The divergence."""
         mean, logsigmoid = torch.sigmoid(estimate), torch.nn.functional.logsigmoid
-        kept = mean * (logsigmoid(estimate) - logsigmoid(self.start))
-        dropped = (1 - mean) * (logsigmoid(-estimate) - logsigmoid(-self.start))
+        kept = mean * (logsigmoid(estimate) - logsigmoid(self._prior))
+        dropped = (1 - mean) * (logsigmoid(-estimate) - logsigmoid(-self._prior))
         return (kept + dropped).sum(dim=1)
 
 

@@ -84,12 +84,13 @@ def pmsfl_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
 
     Returns:
         JSON-able. Per evaluated round ("round", 0 is the start): "accuracy", over all clients the
-        mean of each one's test accuracy with the model it would use. Per round after an evaluated
-        one, that is: before the next evaluation, "loss" (mean of the last evaluated round's steps)
-        and bytes per participant "up" and "down" by kind. "clients": final accuracy of each;
-        "frozen": per evaluated round the share of the server's probabilities that are exactly 0 or
-        1 as the clients use them (masks only); "personal": final share of personal coordinates;
-        "trivial"; "sizes": parameters of each block; "data".
+        mean of each one's test accuracy with the model it would use, and, for masks, "frozen", the
+        share of the server's probabilities that are exactly 0 or 1 as the clients use them. Per
+        evaluated round but the start: "loss", the mean over the round's steps, and the bytes of
+        the round over all participants, "up" and "down", by kind as in `Traffic`. Further
+        "clients", the final accuracy of each; "personal", the final share of personal coordinates;
+        "trivial", the accuracy of always answering one's own most frequent label; "sizes",
+        parameters of each block; "data".
 
     Raises:
         ValueError: a key missing, unknown or out of range.

@@ -104,12 +104,13 @@ FIGURE4: dict[str, tuple[str, dict[str, Any]]] = {
     "shared": ("pmsfl", {"ratio": 0.0}),
     "shared, not kept": ("pmsfl", {"ratio": 0.0, "floor": 0.0}),
     "paper's gradient": ("pmsfl", {"gradient": "paper"}),
-    "paper's rate": ("pmsfl", {"mask_rate": 1e-3}),
-    "untrained": ("pmsfl", {"mask_rate": 1e-9}),
+    "paper's rate": ("pmsfl", {"ratio": 0.0, "mask_rate": 1e-3}),
+    "untrained": ("pmsfl", {"ratio": 0.0, "mask_rate": 1e-9}),
+    "untrained, not kept": ("pmsfl", {"ratio": 0.0, "mask_rate": 1e-9, "floor": 0.0}),
 }
 """Runs of figure 4: method and changes. "not kept": nothing keeps masks away from 0 and 1; "shared":
-no personal masks; "paper's rate": the paper's learning rate for the scores, too; "untrained": masks
-are sampled and averaged, but never learned."""
+no personal masks. Without personal masks, too: "paper's rate", the paper's learning rate for the
+scores; "untrained", masks are sampled and averaged, but never learned."""
 
 
 def figure6_tasks(parameters: Mapping[str, Any]) -> list[Task]:

@@ -38,6 +38,10 @@ class Gone(Fault):
     """A party's connection ended between two frames, or was replaced by another one."""
 
 
+class Replaced(Gone):
+    """A party opened another connection while the first one was open."""
+
+
 class Node:
     """A process that accepts connections, and reads what comes over all of its connections.
 
@@ -146,7 +150,7 @@ class Node:
         if name in self.expected:  # or else we have called, and been welcomed
             self.send(name, Kind.WELCOME, 0)
         if replaced:
-            raise Gone(f"{name} opened another connection", name)
+            raise Replaced(f"{name} opened another connection", name)
 
     def _accept(self) -> None:
         while True:

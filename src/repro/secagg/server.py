@@ -11,7 +11,7 @@ import numpy as np
 from repro._validate import integer
 from repro.secagg.certificates import PARAMETERS, client_name, server_name
 from repro.secagg.frames import SHORT, WORD, Frame, FrameError, Kind, Order, words
-from repro.secagg.node import Fault, Gone, Node
+from repro.secagg.node import Fault, Gone, Node, Replaced
 from repro.secagg.ring import Elements, Ring
 from repro.secagg.shares import add_expanded
 from repro.secagg.stream import KEY_BYTES
@@ -135,13 +135,14 @@ class IntermediateServer(Node):
     def _lost(self, fault: Fault) -> None:
         """A party is gone or to be shown out; the round survives only if it needs it no more."""
         self.drop(fault.name)
+        # Whoever has nothing left to send may go, but not come again while the round is open: over
+        # another connection might come another share.
+        left = isinstance(fault, Gone) and not isinstance(fault, Replaced)
         if fault.name == PARAMETERS:
             self._close()
-        elif isinstance(fault, Gone) and (self._total is None or fault.name in self._have):
-            pass  # whoever has nothing left to send may go
-        elif self._total is not None:
+        elif self._total is not None and not (left and fault.name in self._have):
             self._fail(str(fault))
-        else:
+        elif not isinstance(fault, Gone):
             self.log(str(fault))
 
     def _fail(self, reason: str) -> None:
