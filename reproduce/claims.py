@@ -41,6 +41,8 @@ class Claim:
         paper: the paper's value (kind "number" only): a number, or a list of numbers.
         rtol, atol: the tolerance on |ours - paper|: atol + rtol |paper|.
         unit: printed after the values.
+        runs: whether training runs decide it, which may nearly tie: then another machine may find
+            otherwise (kind "order" only).
     """
 
     id: str
@@ -52,6 +54,7 @@ class Claim:
     rtol: float | None = None
     atol: float | None = None
     unit: str = ""
+    runs: bool = False
 
     def __post_init__(self) -> None:
         name = f"claim {self.full_id}"
@@ -59,6 +62,10 @@ class Claim:
             raise ClaimError(f"{name}: kind {self.kind!r} is none of {', '.join(KINDS)}")
         if not self.where.strip() or not self.statement.strip():
             raise ClaimError(f"{name}: `where` and `statement` must not be empty")
+        if self.runs not in (False, True) or (self.runs and self.kind != "order"):
+            raise ClaimError(
+                f"{name}: `runs` must be true or false, and false unless of kind 'order'"
+            )
         numeric = {"paper": self.paper, "rtol": self.rtol, "atol": self.atol}
         given = [key for key, value in numeric.items() if value is not None]
         if self.kind != "number":
@@ -82,7 +89,7 @@ class Claim:
     @classmethod
     def from_table(cls, figure: str, table: Mapping[str, Any]) -> Claim:
         """Make a claim from its catalogue table; unknown or missing keys raise `ClaimError`."""
-        known = {"id", "kind", "where", "statement", "paper", "rtol", "atol", "unit"}
+        known = {"id", "kind", "where", "statement", "paper", "rtol", "atol", "unit", "runs"}
         name = f"claim {figure}/{table.get('id', '?')}"
         if unknown := sorted(set(table) - known):
             raise ClaimError(

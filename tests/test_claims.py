@@ -35,6 +35,8 @@ LEMMA = Claim("lemma", "toy/derivations", "derivation", "Lemma 1", "1 + 1 = 2")
         ({"tolerance": 1}, "unknown key tolerance"),
         ({"where": None}, "missing key where"),
         ({"kind": "order"}, "paper, rtol belong to kind 'number' only"),
+        ({"runs": True}, "`runs` must be true or false, and false unless of kind 'order'"),
+        ({"runs": "yes"}, "`runs` must be true or false"),
     ],
 )
 def test_ill_formed_claims_are_refused_by_name(change, message):

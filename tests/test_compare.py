@@ -121,6 +121,30 @@ def test_outside_runs_the_rtol_still_counts_and_shapes_must_match():
     assert [item.path for item in found] == ["dsgd.mean", "dsgd.runs"]
 
 
+@pytest.mark.parametrize(
+    ("was", "now", "allowed"),
+    [
+        ("reproduced", "differs", True),
+        ("differs", "reproduced", True),
+        ("differs", "not yet", False),
+        ("not yet", "reproduced", False),
+    ],
+)
+def test_near_ties_may_fall_the_other_way_and_nothing_else(was, now, allowed):
+    stored = {"profile": "quick", "verdicts": {"order": was, "other": "differs"}}
+    got = {
+        "complete": True,
+        "provenance": {"profile": "quick"},
+        "claims": [{"id": "order", "verdict": now}, {"id": "other", "verdict": "differs"}],
+    }
+    near = Tolerance(near_ties=frozenset({"order"}))
+    assert (compare.record_differences(stored, got, near) == []) == allowed
+    strict = compare.record_differences(stored, got, Tolerance())
+    assert [item.path for item in strict] == ["verdicts.order"]
+    got["claims"][1]["verdict"] = "reproduced"
+    assert "verdicts.other" in [x.path for x in compare.record_differences(stored, got, near)]
+
+
 # Files --------------------------------------------------------------------------------------
 
 
