@@ -207,12 +207,17 @@ def test_renyi_curve_is_finite_and_increasing_everywhere(a, rate):
     assert np.all(np.diff(curve) >= -1e-12 * curve[1:])
 
 
-@pytest.mark.parametrize("mu", [1.0, 20.0, 1e3, 1e6, 1e9])
-@pytest.mark.parametrize("depth", [-30, -1, 0, 2, 30])
+@pytest.mark.parametrize(
+    ("mu", "depth"),
+    [
+        (mu, depth)
+        for mu in (1.0, 20.0, 1e3, 1e6, 1e9)
+        for depth in (-30, -1, 0, 2, 30)
+        if mu / 2 >= depth  # epsilon is not negative
+    ],
+)
 def test_gaussian_profile_where_the_weight_is_huge(mu, depth):
     log_weight = mu**2 / 2 - depth * mu
-    if log_weight < 0:
-        pytest.skip("epsilon is not negative")
     with mp.workdps(60):
         m, w = mp.mpf(mu), mp.mpf(log_weight)
         low, high = m / 2 - w / m, -m / 2 - w / m
