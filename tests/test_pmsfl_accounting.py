@@ -16,6 +16,7 @@ from scipy.stats import norm
 from repro.accounting import GaussianMechanism, compose, ddpsa
 from repro.accounting import pmsfl as printed
 from repro.accounting import pmsfl_exact as exact
+from repro.accounting import pmsfl_masked as masked
 from repro.accounting.pmsfl_audit import (
     all_masks,
     averaging_errors,
@@ -289,7 +290,7 @@ def test_repaired_theorem_2_survives_the_search(dimension, epsilon):
     rng = np.random.default_rng(dimension)
     worst = search_masked_loss(rng, dimension=dimension, floor=0.2, epsilon=epsilon, tries=300)
     bound = float(printed.smashed_epsilon(epsilon, dimension=dimension, floor=0.2))
-    attained = float(exact.masked_laplace_epsilon(epsilon, keep=0.8))
+    attained = float(masked.masked_laplace_epsilon(epsilon, keep=0.8))
     assert worst <= bound + 1e-9
     assert 0.98 * attained <= worst <= attained + 1e-9
 
@@ -300,11 +301,51 @@ def test_sensitivity_before_the_mask_is_not_enough():
     assert leak > 8 > float(printed.smashed_epsilon(1.0, dimension=2, floor=0.4))
 
 
+@pytest.mark.parametrize("delta", [1e-3, 1e-60, 1e-200, 1e-300])
+def test_tiny_deltas_reach_far_counts(delta):
+    """Rare bits: the tail that matters lies hundreds of deviations from the mean."""
+    count = 5_000
+    epsilon = float(exact.mask_epsilon(delta, first=1e-4, second=1e-5, count=count))
+    log_delta = []
+    for share in (1 + 1e-9, 1 - 1e-9):
+        with mp.workdps(30):
+            total = mp.mpf(0)
+            for k in range(400):
+                p, q = (mp.binomial(count, k) * mp.mpf(x) ** k * (1 - mp.mpf(x)) ** (count - k)
+                        for x in (1e-4, 1e-5))  # fmt: skip
+                total += max(0, p - mp.exp(epsilon * share) * q)
+            log_delta.append(float(mp.log(total)))
+    assert log_delta[0] <= np.log(delta) <= log_delta[1] + 1e-6
+
+
+def test_extreme_noise_on_probabilities():
+    assert exact.noised_probability(0.3, 1e-300, floor=0.1) == pytest.approx(0.3)
+    assert exact.noised_probability(0.0, 5e-324, floor=0.1) == pytest.approx(0.1)
+    assert exact.noised_probability([0.0, 1.0], 1e300, floor=1e-9) == pytest.approx(0.5)
+    spread = exact.noised_probability(1.0, 1e6, floor=0.01) - 0.5
+    assert spread == pytest.approx(0.98 * 0.5 / 1e6 / np.sqrt(2 * np.pi), rel=1e-6)
+
+
+def test_sampling_term_at_extreme_orders():
+    pure = 3 * (np.log1p(-1e-300) - np.log(1e-300))
+    for form in ("printed", "meant"):
+        value = printed.sampling_term(1e308, dimension=3, floor=1e-300, form=form)
+        assert value == pytest.approx(pure)
+
+
+def test_concentrated_epsilon_bounds_gaussian_noise_and_adds_up():
+    for ratio in (0.1, 1.0, 5.0):
+        bound = exact.concentrated_epsilon(ratio**2 / 2, 1e-5)
+        assert bound >= GaussianMechanism(1.0, sensitivity=ratio).epsilon(1e-5)
+        assert bound == pytest.approx(float(exact.binary_upload_epsilon(2 * ratio, 1e-5)))
+    assert exact.concentrated_epsilon(0.0, 1e-5) == 0
+
+
 def test_masked_laplace_epsilon_at_its_limits():
-    assert exact.masked_laplace_epsilon(2.0, keep=1.0) == 2.0
-    assert exact.masked_laplace_epsilon(2.0, keep=0.0) == pytest.approx(0, abs=1e-15)
+    assert masked.masked_laplace_epsilon(2.0, keep=1.0) == 2.0
+    assert masked.masked_laplace_epsilon(2.0, keep=0.0) == pytest.approx(0, abs=1e-15)
     one = masked_loss(np.array([1.0]), np.array([0.0]), np.array([0.7]), epsilon=2.0)
-    assert exact.masked_laplace_epsilon(2.0, keep=0.7) == pytest.approx(float(one))
+    assert masked.masked_laplace_epsilon(2.0, keep=0.7) == pytest.approx(float(one))
 
 
 # --- noise, runs, drift, sizes -------------------------------------------------------------------
@@ -435,6 +476,16 @@ def test_other_sizes():
         (lambda: printed.smashed_epsilon(1, dimension=2, floor=0.5), "floor"),
         (lambda: printed.smashed_gain_log10(1, dimension=2, floor=0.0), "floor"),
         (lambda: printed.smashed_epsilon([1, 2], dimension=[1, 2, 3], floor=0.1), "broadcast"),
+        (lambda: printed.smashed_epsilon(1, dimension=1e-300, floor=0.1), "dimension"),
+        (lambda: printed.score_slope("a"), "scores"),
+        (lambda: printed.reconstruction_bound([[1.0], [1.0, 2.0]], 0, 1), "weights"),
+        (lambda: printed.reconstruction_bound(np.eye(2), np.ones((3, 2, 2)), np.ones((4, 2, 2))), "broadcast"),
+        (lambda: exact.concentrated_epsilon(-1.0, 1e-5), "rho"),
+        (lambda: exact.adam_reach(1, rate=[1e-3, 1e-2]), "rate"),
+        (lambda: exact.adam_reach(1, betas=(0.9,)), "betas"),
+        (lambda: exact.run_epsilon(1e-5, smashed=[1, 2], releases=1, update=1, rounds=1), "smashed"),
+        (lambda: frozen_share(2, 1, start=[0.5, 0.1]), "start"),
+        (lambda: frozen_share(100_000, 1, start=0.5), "clients"),
         (lambda: printed.step_sigma(0, 1e-5, steps=1, clip=1, batch=1), "epsilon"),
         (lambda: printed.step_sigma(1, 1.0, steps=1, clip=1, batch=1), "delta"),
         (lambda: printed.step_sigma(1, 1e-5, steps=0, clip=1, batch=1), "steps"),
@@ -463,7 +514,7 @@ def test_other_sizes():
         (lambda: exact.binary_upload_rdp(1.0, 1.0), "alpha"),
         (lambda: exact.binary_upload_epsilon(-1.0, 1e-5), "distance"),
         (lambda: exact.local_noise(1.0, steps=1, clip=1, batch=1, relation="both"), "relation"),
-        (lambda: exact.masked_laplace_epsilon(1.0, keep=1.2), "keep"),
+        (lambda: masked.masked_laplace_epsilon(1.0, keep=1.2), "keep"),
         (lambda: exact.adam_reach(0), "steps"),
         (lambda: exact.adam_reach(1, betas=(0.99, 0.9)), "betas"),
         (lambda: exact.run_epsilon(1e-5, smashed=0, releases=1, update=1, rounds=1), "smashed"),

@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import ndimage
 from torch import nn
 
 from repro.attacks import (
@@ -100,6 +101,24 @@ def test_gradient_of_a_dense_layer_gives_its_input():
     closed = (answer[0, 0] @ gradient) / answer[0, 0].square().sum()
     assert torch.allclose(found.images.flatten(), closed, atol=1e-3)
     assert torch.allclose(found.images, image[None], atol=1e-3)
+
+
+def test_gradient_of_a_batch_gives_every_input_where_the_answers_differ():
+    """Three records: the gradient is the sum of answer x input, solved by a pseudo-inverse."""
+    weights = torch.randn(5, 6, generator=rng(1))
+    images = torch.randn(3, 1, 2, 3, generator=rng(2))
+    answer = torch.randn(1, 3, 5, generator=rng(3))
+    gradient = answer[0].T @ images.flatten(1)
+    blind = Observation(
+        torch.zeros(1, 3, 5), small(math.inf), answer, gradient.reshape(1, -1), torch.tensor([1e-3])
+    )
+    found = reconstruct(
+        dense(6, 5), 1, blind, Known(weights.reshape(1, -1)), flat_prior(), steps=100, restarts=1,
+        seed=0,
+    )  # fmt: skip
+    closed = torch.linalg.pinv(answer[0].T) @ gradient
+    assert torch.allclose(found.images[0].flatten(1), closed, atol=5e-3)
+    assert torch.allclose(found.images[0], images, atol=5e-3)
 
 
 def test_clipped_gradient_is_recognised_as_clipped():
@@ -266,6 +285,21 @@ def test_resnet_is_inverted_and_the_attack_is_deterministic():
     assert first.losses[0, first.chosen[0]] == first.losses.min()
 
 
+def test_a_batch_of_one_is_attacked():
+    blocks = FlatBlocks(resnet18(classes=4, channels=1, width=4, layers=1, seed=0))
+    weights = blocks.weights()[: blocks.size(1)]
+    public = torch.rand(60, 1, 6, 6, generator=rng(1)).cumsum(-1)
+    smashed = bottom(blocks, weights[None], public[None, :1], 1)
+    found = reconstruct(
+        blocks, 1, Observation(smashed, torch.full((1, 1, 1, 1, 1), 1e-3)),
+        Known(weights.expand(2, -1)), public_prior(public, low=0.0, high=6.0), steps=60, restarts=2,
+        seed=0,
+    )  # fmt: skip
+    assert found.images.shape == (1, 1, 1, 6, 6)
+    mean = psnr(public.mean(dim=0, keepdim=True), public[:1], span=6.0)
+    assert psnr(found.images[0], public[:1], span=6.0) > mean + 3
+
+
 def test_lbfgs_minimises_each_function_on_its_own():
     scale = torch.tensor([1.0, 1e6, 1e-6])
 
@@ -294,6 +328,27 @@ def test_psnr_and_ssim_by_hand():
     hand /= (1.5**2 + 1.5**2 + c1) * (1.25 + 0.25 + c2)
     assert float(ssim(one, two, span=3.0, window=2)) == pytest.approx(hand, rel=1e-5)
     assert psnr(one, one, span=3.0).item() == 100.0
+
+
+@pytest.mark.parametrize("span", [1.0, 2.7])
+def test_ssim_and_psnr_by_a_second_route(span):
+    """scipy's box filter and numpy's variance; windows that leave the image are cut off."""
+    one, two = (
+        span * np.random.default_rng(seed).beta(0.6, 1.5, (2, 9, 11)) - 0.8 for seed in (0, 1)
+    )
+
+    def mean(values):
+        return ndimage.uniform_filter(values, (1, 7, 7))[:, 3:-3, 3:-3]
+
+    spread = [mean(x * x) - mean(x) ** 2 for x in (one, two)]
+    both = mean(one * two) - mean(one) * mean(two)
+    c1, c2 = (0.01 * span) ** 2, (0.03 * span) ** 2
+    light = (2 * mean(one) * mean(two) + c1) / (mean(one) ** 2 + mean(two) ** 2 + c1)
+    expected = (light * (2 * both + c2) / (sum(spread) + c2)).mean()
+    found = ssim(torch.from_numpy(one), torch.from_numpy(two), span=span, window=7)
+    assert float(found) == pytest.approx(expected, rel=1e-9)
+    found = psnr(torch.from_numpy(one), torch.from_numpy(two), span=span)
+    assert float(found) == pytest.approx(20 * np.log10(span / np.sqrt(np.mean((one - two) ** 2))))
 
 
 @settings(max_examples=25, deadline=None)

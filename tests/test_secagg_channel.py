@@ -121,6 +121,7 @@ def frame(channel, payload, **changes):
     [
         ({"length": 2**20 + 1}, r"oversized frame: 1048577 bytes, where 1048576 are allowed"),
         ({"length": 2**63}, "oversized frame"),
+        ({"kind": Kind.DONE}, "oversized frame: 16 bytes, where 0 are allowed"),
         ({"place": 1}, "replayed or left out a frame: number 1 .* where number 0 was due"),
         ({"client": 1}, "names client 1 and server 1"),
         ({"server": 0}, "names client 0 and server 0"),

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -123,10 +124,17 @@ def partial(numbers, whose=0b11000000):
     return np.array(numbers, "<u8").tobytes() + bytes([whose])
 
 
+def give(server, number, *partial):
+    """A server's sum as it should be sent."""
+    for one in partial:
+        server.send(Kind.PARTIAL, number, one)
+    server.send(Kind.DONE, number)
+
+
 def test_two_sums_over_all_clients_are_added(stage):
     number = stage.begin()
-    stage.servers[0].send(Kind.PARTIAL, number, partial([1, 2, 2**64 - 1]))
-    stage.servers[1].send(Kind.PARTIAL, number, partial([10, 20, 3]))
+    give(stage.servers[0], number, partial([1, 2, 2**64 - 1]))
+    give(stage.servers[1], number, partial([10, 20, 3]))
     assert stage.operator.result()[1].tolist() == [11, 22, 2]
 
 
@@ -136,8 +144,8 @@ def test_two_sums_over_all_clients_are_added(stage):
 def test_sums_over_different_clients_are_not_added(stage, whose, lacking):
     """One server lacks a client that the other has: no sum, and everybody is told."""
     number = stage.begin()
-    stage.servers[0].send(Kind.PARTIAL, number, partial([1, 2, 3]))
-    stage.servers[1].send(Kind.PARTIAL, number, partial([1, 2, 3], whose))
+    give(stage.servers[0], number, partial([1, 2, 3]))
+    give(stage.servers[1], number, partial([1, 2, 3], whose))
     with pytest.raises(RoundError, match=f"server-1 summed without {lacking}"):
         stage.operator.result()
     for link in (*stage.servers, *stage.clients):
@@ -148,7 +156,7 @@ def test_sums_over_different_clients_are_not_added(stage, whose, lacking):
 def test_sums_over_the_same_incomplete_set_are_not_added_either(stage):
     number = stage.begin()
     for server in stage.servers:
-        server.send(Kind.PARTIAL, number, partial([1, 2, 3], 0b10000000))
+        give(server, number, partial([1, 2, 3], 0b10000000))
     with pytest.raises(RoundError, match="server-. summed without client-1"):
         stage.operator.result()
 
@@ -158,29 +166,60 @@ def test_sums_over_the_same_incomplete_set_are_not_added_either(stage):
     [
         (lambda s, n: s.send(Kind.PARTIAL, n + 1, partial([0] * 3)), r"PARTIAL for round \d+, whe"),
         (lambda s, n: s.send(Kind.PARTIAL, n - 1, partial([0] * 3)), r"PARTIAL for round \d+, whe"),
-        (lambda s, n: s.send(Kind.PARTIAL, n, partial([0] * 4)), "a sum of 33 bytes for 3 elem"),
-        (lambda s, n: s.send(Kind.PARTIAL, n, b"12345"), "a sum of 5 bytes for 3 elements"),
+        (lambda s, n: give(s, n, partial([0] * 4)), "a sum of 33 bytes for 3 elem"),
+        (lambda s, n: give(s, n, b"12345"), "a sum of 5 bytes for 3 elements"),
         (lambda s, n: s.send(Kind.PARTIAL, n, bytes(2000)), "sent an oversized frame: 2000 bytes"),
         (lambda s, n: s.send(Kind.SUM, n, partial([0] * 3)), "server-0 sent SUM"),
         (lambda s, n: s.send(Kind.FAIL, n, b"no room"), "server-0: no room"),
         (lambda s, n: s.close(), "server-0 ended the connection"),
+        (lambda s, n: give(s, n), r"DONE for round \d+, where PARTIAL of"),
+        (lambda s, n: s.send(Kind.DONE, n, b"12345"), "oversized frame: 5 bytes, where 0 are"),
+        (
+            lambda s, n: s.send(Kind.PARTIAL, n, partial([0] * 3)) or s.close(),
+            "server-0 ended the connection",
+        ),
+        (
+            lambda s, n: s.send(Kind.PARTIAL, n, partial([0] * 3)) or s.send(Kind.DONE, n + 1),
+            r"DONE for round \d+, where DONE of",
+        ),
     ],
 )
 def test_what_a_server_may_not_do_ends_the_round(stage, send, message):
     number = stage.begin()
     send(stage.servers[0], number)
-    if "33 bytes" in message or "5 bytes" in message:  # looked at when both sums are there
-        stage.servers[1].send(Kind.PARTIAL, number, partial([0] * 3))
+    if message.startswith("a sum of"):  # looked at when both sums are there
+        give(stage.servers[1], number, partial([0] * 3))
     with pytest.raises(RoundError, match=message):
         stage.operator.result()
 
 
-def test_a_sum_sent_twice_ends_the_round(stage):
-    number = stage.begin()
-    for _ in range(2):
-        stage.servers[0].send(Kind.PARTIAL, number, partial([1, 2, 3]))
-    with pytest.raises(RoundError, match="server-0 sent PARTIAL for round"):
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_sum_sent_twice_ends_the_round(stage, which):
+    """Also when it is the last: without its DONE, the round is not over."""
+    number, sums = stage.begin(), partial([1, 2, 3])
+    other, twice = stage.servers[1 - which], stage.servers[which]
+    give(other, number, sums)
+    with suppress(ChannelError):  # when the parameter server was faster than our DONE
+        give(twice, number, sums, sums)
+    with pytest.raises(RoundError, match=f"server-{which} sent PARTIAL .* where DONE of round"):
         stage.operator.result()
+
+
+@pytest.mark.parametrize("shown", ["sent START for round 0, where DONE of", "ended the connection"])
+def test_an_order_counts_with_its_done(stage, shown):
+    """Sent twice, or by an operator that goes before its DONE: no round is opened."""
+    order = Order(3, Z64.modulus).pack()
+    link = stage.operator.channels[PARAMETERS]
+    link.send(Kind.START, 0, order)
+    if shown.startswith("sent"):
+        link.send(Kind.START, 0, order)
+        with pytest.raises(RoundError, match=shown):
+            stage.operator.result()
+    else:
+        link.close()
+    for party in (*stage.servers, *stage.clients):
+        told = party.receive(time.monotonic() + PATIENCE)
+        assert told.kind == Kind.FAIL and f"operator {shown}" in told.text
 
 
 def test_another_ring_and_absurd_sizes_are_refused(stage):

@@ -138,7 +138,7 @@ def test_sizes_and_holdings():
     network, _ = small("transformer")
     blocks = FlatBlocks(network)
     assert blocks.size(4) == sum(blocks.sizes) == count(network.blocks)
-    holds = held([1, 3], blocks, blocks.size(3))
+    holds = held([1, 3], blocks, blocks.size(3), torch.device("cpu"))
     assert holds.sum(dim=1).tolist() == [blocks.size(1), blocks.size(3)]
     assert torch.equal(
         blocks.weights(), torch.cat([p.flatten() for p in network.blocks.parameters()])

@@ -134,6 +134,18 @@ def test_femnist_by_writer(put):
         load_clients("femnist", clients=5, seed=0)
 
 
+def test_writers_with_two_images(put):
+    made = {key: values[:24] for key, values in femnist().items() if key != "classes"}
+    made["classes"] = femnist()["classes"]
+    made["writer"] = np.array([0] * 10 + [1] * 10 + [2] * 2 + [3] * 2, dtype=np.uint8)
+    made["is_test"][20:] = [False, True, False, False]
+    put("femnist_by_writer", made)
+    got = load_clients("femnist", clients=3, seed=0)
+    assert (len(got.train[2]), len(got.test[2])) == (1, 1)  # one to train on, one to test: enough
+    with pytest.raises(ValueError, match="clients must be at most 3, the writers, got 4"):
+        load_clients("femnist", clients=4, seed=0)  # the last one has nothing to be tested on
+
+
 def test_radhar_maps_and_runs_of_recordings(put):
     made = radhar()
     put("radhar_points", made)

@@ -47,10 +47,13 @@ def _upper_half(log_delta: Profile, interval: float) -> tuple[np.ndarray, float]
     return np.maximum(up - down, 0.0), float(np.exp(log_d[-1]))
 
 
-def _one_sided(log_delta: Profile, log_reverse: Profile, interval: float):
-    """Masses of the loss of (P, Q) at integer multiples of the interval, and at infinity."""
-    above, infinity = _upper_half(log_delta, interval)
-    below, _ = _upper_half(log_reverse, interval)
+def _one_sided(half: tuple[np.ndarray, float], reverse: tuple[np.ndarray, float], interval: float):
+    """Masses of the loss of (P, Q) at integer multiples of the interval, and at infinity.
+
+    ``half`` and ``reverse`` are the upper halves of (P, Q) and of (Q, P).
+    """
+    above, infinity = half
+    below, _ = reverse
     steps = np.arange(1, below.size + 1)
     below = below * np.exp(-interval * steps)
     zero = 1.0 - above.sum() - below.sum() - infinity
@@ -76,8 +79,9 @@ def pessimistic(
     Returns:
       dp-accounting's object with both directions, rounded upwards (connect the dots).
     """
-    remove, remove_infinity = _one_sided(log_remove, log_add, interval)
-    add, add_infinity = _one_sided(log_add, log_remove, interval)
+    halves = [_upper_half(profile, interval) for profile in (log_remove, log_add)]
+    remove, remove_infinity = _one_sided(*halves, interval)
+    add, add_infinity = _one_sided(*halves[::-1], interval)
     return pld_lib.PrivacyLossDistribution.create_from_rounded_probability(
         remove, remove_infinity, interval, True, add, add_infinity, symmetric=False
     )

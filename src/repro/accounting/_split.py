@@ -16,11 +16,9 @@ shows collinear gradients of full norm to be the worst. The best split has one c
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import elementwise
 from scipy.special import log_ndtr
 
 from repro.accounting._gaussian import (
-    compress,
     log_diff,
     log_mills,
     log_shift_divergence,
@@ -28,6 +26,10 @@ from repro.accounting._gaussian import (
 )
 
 __all__ = ["log_split_bound"]
+
+_STEPS = 100  # of a search for thresholds; about five are taken
+_NEAR = 1e-3  # values of the function that count as small there
+_APART = 16  # rows between those whose thresholds are searched for first
 
 
 def _log_kept(z, first, log_b, log_w1, s):
@@ -40,6 +42,50 @@ def _log_kept(z, first, log_b, log_w1, s):
     return log_b + gain - ((z - first) / s) ** 2 / 2
 
 
+def _shares(z, first, log_b, log_w1, s):
+    """log of the sum of :func:`_log_kept` over the counts, and its slope in z; both of shape (n,)."""
+    gain = -np.expm1(np.minimum(log_w1 - (z - first + 0.5) / s**2, 0.0))
+    weight = np.where(gain > 0, log_b - ((z - first) / s) ** 2 / 2, -np.inf)
+    top = np.max(weight, axis=1, keepdims=True)
+    top = np.where(np.isfinite(top), top, 0.0)
+    weight = np.exp(weight - top)
+    kept = weight * gain
+    total = np.sum(kept, axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        slope = np.sum(kept * (first - 1 - z) + weight, axis=1) / (s[:, 0] ** 2 * total)
+        return np.log(total) + top[:, 0], slope
+
+
+def _root(function, low, high, guess, width):
+    """Where each of n increasing functions vanishes: Newton's method, kept between two bounds.
+
+    Args:
+      function: (z, rows) -> values and slopes, arrays of the shape of z; -inf counts as negative.
+      low, high: bounds, guess: where to start, width: last step that is small enough; shape (n,).
+    """
+    z, low, high = guess.copy(), low.copy(), high.copy()
+    open_rows = np.arange(z.size)
+    for step in range(_STEPS):
+        at = z[open_rows]
+        value, slope = function(at, open_rows)
+        low[open_rows] = np.where(value > 0, low[open_rows], at)
+        high[open_rows] = np.where(value > 0, at, high[open_rows])
+        left, right = low[open_rows], high[open_rows]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            moved = at - value / slope
+        small = np.abs(moved - at) <= width[open_rows]
+        near = np.abs(value) <= _NEAR
+        # A short step far from zero is one next to a pole. Late steps halve the bracket in turn, in
+        # case Newton's method goes round in circles.
+        newton = (moved >= left) & (moved <= right) & (near | ~small)
+        newton &= step < _STEPS // 2 or step % 2 == 0
+        z[open_rows] = np.where(newton, moved, (left + right) / 2)
+        open_rows = open_rows[~((small & near) | (right - left <= width[open_rows]))]
+        if open_rows.size == 0:
+            break
+    return z
+
+
 def _threshold(first, log_b, log_w1, log_w0, s):
     """Common threshold z*, at which the shares add up to w0, and by how much they exceed it; (n, 1)."""
     low = np.min(first, axis=1, keepdims=True) - 0.5 + s**2 * log_w1
@@ -49,31 +95,37 @@ def _threshold(first, log_b, log_w1, log_w0, s):
     alone = top / 2 + s**2 * (np.log(2.0) + log_w0 - top_b) / top
     high = np.maximum(top - 0.5 + s**2 * (log_w1 + np.log(2.0)), alone)
     needed = np.isfinite(log_w0[:, 0]) & (high > low)[:, 0]
+    z, over = low.copy(), np.zeros_like(low)
+    if not np.any(needed):
+        return z, over
+    rows = np.flatnonzero(needed)
+    first, log_b, log_w1, log_w0, s = (x[rows] for x in (first, log_b, log_w1, log_w0, s))
+    low, high, unit = low[rows, 0], high[rows, 0], s[:, 0] ** 2
 
     def excess(z, row):
-        """log of (shares / w0): monotone in z, from -inf at ``low``."""
-        rows = row.astype(int)
-        kept = log_sum(
-            _log_kept(z[:, None], first[rows], log_b[rows], log_w1[rows], s[rows]), axis=1
-        )
-        return kept - (log_w0[rows, 0] - (z / s[rows, 0]) ** 2 / 2)
+        """log of (shares / w0) and its slope: monotone in z, from -inf at ``low``."""
+        kept, slope = _shares(z[:, None], first[row], log_b[row], log_w1[row], s[row])
+        return kept - (log_w0[row, 0] - z**2 / unit[row] / 2), slope + z / unit[row]
 
-    z, over = low.copy(), np.zeros_like(low)
-    if np.any(needed):
-        rows = np.flatnonzero(needed)
-        row = rows.astype(float)
-        found = elementwise.find_root(
-            lambda z, row: compress(excess(z, row)), (low[rows, 0], high[rows, 0]), args=(row,)
-        )
-        # A hair below the root less than w0 is shared out, which keeps the bound on the safe side; what
-        # it costs is of second order, because the threshold is a maximiser.
-        near = np.fmax(low[rows, 0], found.x - 1e-9 * s[rows, 0] ** 2)
-        left = excess(near, row)
-        # Where counts are huge, rounding may leave a trace too much; more than that is a failed search,
-        # and sharing out nothing is always allowed.
-        failed = ~(left <= 1e-3)
-        z[rows, 0] = np.where(failed, low[rows, 0], near)
-        over[rows, 0] = np.where(failed, 0.0, np.maximum(left, 0.0))
+    def search(row, guess):
+        width = np.maximum(1e-10 * unit[row], 4 * np.spacing(high[row]))
+        return _root(lambda z, k: excess(z, row[k]), low[row], high[row], guess, width)
+
+    # Neighbouring rows are mostly alike (a grid of epsilons), so a few of them tell where to start.
+    every = np.arange(rows.size)
+    coarse = every[::_APART]
+    found = search(coarse, high[coarse])
+    guess = np.interp(every, coarse, found)
+    found = search(every, np.clip(guess, low, high))
+    # A hair below the root less than w0 is shared out, which keeps the bound on the safe side; what
+    # it costs is of second order, because the threshold is a maximiser.
+    near = np.fmax(low, found - 1e-9 * unit)
+    left, _ = excess(near, every)
+    # Where counts are huge, rounding may leave a trace too much; more than that is a failed search,
+    # and sharing out nothing is always allowed.
+    failed = ~(left <= 1e-3)
+    z[rows, 0] = np.where(failed, low, near)
+    over[rows, 0] = np.where(failed, 0.0, np.maximum(left, 0.0))
     return z, over
 
 

@@ -84,12 +84,7 @@ class Composition:
         self.mechanism._checked(method, "both")
         self.mechanism._has_losses(method)
         if method not in self._composed:
-            interval = self._interval(method)
-            single = (
-                self.mechanism._lower_plds(interval)
-                if method == "lower"
-                else [self.mechanism._pld(method, interval)]
-            )
+            single = self.mechanism._single_plds(method, self._interval(method))
             self._composed[method] = [one.self_compose(self.rounds) for one in single]
         return self._composed[method]
 

@@ -9,6 +9,7 @@ from dp_accounting.pld import privacy_loss_distribution as pld_lib
 
 from repro._validate import broadcastable, in_unit, positive, representable
 from repro.accounting._gaussian import log_shift_divergence
+from repro.accounting._gaussian_losses import sampled_losses
 from repro.accounting._sampled_gaussian import sampled_gaussian
 from repro.accounting._weights import weights
 from repro.accounting.mechanism import Mechanism, frozen_field
@@ -46,6 +47,20 @@ def log_poisson_gaussian(epsilon, s, rate, direction: str) -> np.ndarray:
     return result
 
 
+def _losses(sigma: float, sensitivity: float, rate: float, method: str, interval: float):
+    """The loss distribution at a positive rate, rounded downwards for "lower", else upwards."""
+    if method != "lower":
+        return sampled_losses(sigma, sensitivity, rate, interval)
+    return pld_lib.from_gaussian_mechanism(
+        sigma,
+        sensitivity=sensitivity,
+        sampling_prob=rate,
+        value_discretization_interval=interval,
+        pessimistic_estimate=False,
+        use_connect_dots=False,
+    )
+
+
 @dataclass(frozen=True)
 class GaussianMechanism(Mechanism):
     """Gaussian noise on a query of bounded L2 sensitivity.
@@ -77,13 +92,7 @@ class GaussianMechanism(Mechanism):
         return orders(alpha) * np.divide(self.sensitivity, self.sigma) ** 2 / 2
 
     def _pld(self, method, interval):
-        return pld_lib.from_gaussian_mechanism(
-            self.sigma,
-            sensitivity=self.sensitivity,
-            value_discretization_interval=interval,
-            pessimistic_estimate=method != "lower",
-            use_connect_dots=method != "lower",
-        )
+        return _losses(self.sigma, self.sensitivity, 1.0, method, interval)
 
 
 @dataclass(frozen=True)
@@ -130,14 +139,7 @@ class PoissonGaussian(Mechanism):
     def _pld(self, method, interval):
         if self.rate == 0:
             return pld_lib.identity(interval, pessimistic_estimate=method != "lower")
-        return pld_lib.from_gaussian_mechanism(
-            self.sigma,
-            sensitivity=self.sensitivity,
-            sampling_prob=self.rate,
-            value_discretization_interval=interval,
-            pessimistic_estimate=method != "lower",
-            use_connect_dots=method != "lower",
-        )
+        return _losses(self.sigma, self.sensitivity, self.rate, method, interval)
 
 
 def sampled_gaussian_rdp(noise_multiplier: float, rate: float, alpha) -> np.ndarray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from dataclasses import fields
+from functools import cached_property
 
 import numpy as np
 from dp_accounting.pld import privacy_loss_distribution as pld_lib
@@ -186,6 +187,22 @@ class Mechanism(ABC):
     def _lower_plds(self, interval: float):
         """Explicit pairs to try for a lower bound on a composition, each rounded downwards."""
         yield self._pld("lower", interval)
+
+    @cached_property
+    def _kept_plds(self) -> dict[tuple[str, float], list[pld_lib.PrivacyLossDistribution]]:
+        return {}
+
+    def _single_plds(self, method: str, interval: float) -> list:
+        """What a composition runs: explicit pairs for "lower", else the one dominating pair.
+
+        Kept with the mechanism, because runs of several lengths mostly share one interval.
+        """
+        key = method, interval
+        if key not in self._kept_plds:
+            lower = method == "lower"
+            found = self._lower_plds(interval) if lower else [self._pld(method, interval)]
+            self._kept_plds[key] = list(found)
+        return self._kept_plds[key]
 
     def _pld(self, method: str, interval: float) -> pld_lib.PrivacyLossDistribution:
         return pessimistic(

@@ -23,6 +23,7 @@ from repro._validate import (
 
 __all__ = [
     "estimator_error_bound",
+    "finite_numbers",
     "margin",
     "mask_sigma",
     "reconstruction_bound",
@@ -51,6 +52,31 @@ def margin(floor) -> np.ndarray:
     return array
 
 
+def finite_numbers(name: str, value) -> np.ndarray:
+    """Finite numbers as a float array.
+
+    Raises:
+      ValueError: something else.
+    """
+    try:
+        array = np.asarray(value, float)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be finite numbers, got {value!r}") from None
+    if not np.all(np.isfinite(array)):
+        raise ValueError(
+            f"{name} must be finite, got {float(array[~np.isfinite(array)].flat[0])!r}"
+        )
+    return array
+
+
+def _dimension(value) -> np.ndarray:
+    """The number of parameters as a float array."""
+    array = positive("dimension", value)
+    if np.any(array < 1):
+        raise ValueError(f"dimension must be >= 1, got {value!r}")
+    return array
+
+
 def score_slope(scores, *, rule: str = "paper") -> np.ndarray:
     """d mask / d score, what multiplies the gradient with respect to the masked weights times w.
 
@@ -65,9 +91,7 @@ def score_slope(scores, *, rule: str = "paper") -> np.ndarray:
       ValueError: scores that are not finite, an unknown rule.
     """
     choice("rule", rule, SLOPES)
-    scores = np.asarray(scores, float)
-    if not np.all(np.isfinite(scores)):
-        raise ValueError(f"scores must be finite, got {scores[~np.isfinite(scores)].flat[0]!r}")
+    scores = finite_numbers("scores", scores)
     keep, drop = (np.exp(-np.logaddexp(0.0, x)) for x in (-scores, scores))
     return keep * drop * (keep if rule == "paper" else 1.0)
 
@@ -76,7 +100,7 @@ def estimator_error_bound(dimension, *, clients) -> np.ndarray:
     """Equation (6): d / (4 K), a bound on the expected squared error of the averaged binary masks.
 
     Args:
-      dimension: d > 0. clients: K >= 1.
+      dimension: d >= 1. clients: K >= 1.
 
     Raises:
       ValueError: an argument out of range.
@@ -85,7 +109,7 @@ def estimator_error_bound(dimension, *, clients) -> np.ndarray:
     if np.any(clients < 1):
         raise ValueError(f"clients must be >= 1, got {clients!r}")
     broadcastable(dimension=dimension, clients=clients)
-    return positive("dimension", dimension) / (4 * clients)
+    return _dimension(dimension) / (4 * clients)
 
 
 def reconstruction_bound(
@@ -111,8 +135,8 @@ def reconstruction_bound(
         square.
     """
     choice("spectrum", spectrum, SPECTRA)
-    weights = np.asarray(weights, float)
-    if weights.ndim != 2 or not weights.size or not np.all(np.isfinite(weights)):
+    weights = finite_numbers("weights", weights)
+    if weights.ndim != 2 or not weights.size:
         raise ValueError(f"weights must be a finite matrix, got shape {weights.shape}")
     rows, columns = weights.shape
     if spectrum == "eigenvalues" and rows != columns:
@@ -124,6 +148,7 @@ def reconstruction_bound(
                 f"{name} must be zeros and ones of shape (..., {rows}, {columns}), "
                 f"got shape {value.shape}"
             )
+    broadcastable(mask=mask, guesses=guesses)
     change = weights * (guesses - mask)
     stretch = np.linalg.svd(change, compute_uv=False)
     flat = stretch.min(-1) <= max(rows, columns) * np.finfo(float).eps * stretch.max(-1)
@@ -143,7 +168,7 @@ def smashed_epsilon(epsilon, *, dimension, floor) -> np.ndarray:
 
     Args:
       epsilon: of the Laplace noise alone, >= 0.
-      dimension: d > 0. floor: c in (0, 1/2).
+      dimension: d >= 1. floor: c in (0, 1/2).
 
     Raises:
       ValueError: an argument out of range.
@@ -165,7 +190,7 @@ def smashed_gain_log10(epsilon, *, dimension, floor) -> np.ndarray:
 def _powers(epsilon, dimension, floor) -> tuple[np.ndarray, np.ndarray]:
     """epsilon and d ln c, checked."""
     broadcastable(epsilon=epsilon, dimension=dimension, floor=floor)
-    power = positive("dimension", dimension) * np.log(margin(floor))
+    power = _dimension(dimension) * np.log(margin(floor))
     return nonnegative("epsilon", epsilon), power
 
 
@@ -207,7 +232,7 @@ def sampling_term(alpha, *, dimension, floor, form: str = "printed") -> np.ndarr
     """The amplified epsilon after Theorem 3 at one order: d/(alpha - 1) log(first + second term).
 
     Args:
-      alpha: > 1. dimension: d > 0. floor: c in (0, 1/2).
+      alpha: > 1. dimension: d >= 1. floor: c in (0, 1/2).
       form: "printed" adds (1-c)^alpha c^(1-alpha) to itself; "meant" adds it to
         c^alpha (1-c)^(1-alpha), which makes it the Renyi divergence of Bernoulli(1-c) from
         Bernoulli(c), d times.
@@ -220,10 +245,11 @@ def sampling_term(alpha, *, dimension, floor, form: str = "printed") -> np.ndarr
     alpha, c = positive("alpha", alpha), margin(floor)
     if np.any(alpha <= 1):
         raise ValueError(f"alpha must be above 1, got {alpha!r}")
-    first = alpha * np.log1p(-c) + (1 - alpha) * np.log(c)
-    other = alpha * np.log(c) + (1 - alpha) * np.log1p(-c)
-    both = np.logaddexp(first, first if form == "printed" else other)
-    return positive("dimension", dimension) / (alpha - 1) * both
+    odds = np.log1p(-c) - np.log(c)
+    with np.errstate(over="ignore"):  # the second term over the first, in logs
+        second = np.zeros_like(odds) if form == "printed" else (1 - 2 * alpha) * odds
+    both = odds + (np.log1p(-c) + np.log1p(np.exp(second))) / (alpha - 1)
+    return _dimension(dimension) * both
 
 
 def sampled_epsilon(epsilon, *, dimension, floor, form: str = "printed") -> np.ndarray:
@@ -236,5 +262,5 @@ def sampled_epsilon(epsilon, *, dimension, floor, form: str = "printed") -> np.n
     broadcastable(epsilon=epsilon, dimension=dimension, floor=floor)
     c = margin(floor)
     odds = np.log1p(-c) - np.log(c)
-    limit = positive("dimension", dimension) * odds * (1 if form == "printed" else 1 - 2 * c)
+    limit = _dimension(dimension) * odds * (1 if form == "printed" else 1 - 2 * c)
     return np.minimum(nonnegative("epsilon", epsilon), limit)

@@ -10,8 +10,9 @@ import itertools
 import numpy as np
 from scipy.stats import binom
 
-from repro._validate import in_unit, integer, positive
-from repro.accounting.pmsfl import margin
+from repro._validate import broadcastable, in_unit, integer, positive
+from repro.accounting._gaussian import log_sum
+from repro.accounting.pmsfl import finite_numbers, margin
 
 __all__ = [
     "all_masks",
@@ -50,19 +51,25 @@ def masked_loss(first: np.ndarray, second: np.ndarray, keep, *, epsilon: float) 
 
     Returns:
       shape (...), one direction: `first` against `second`.
+
+    Raises:
+      ValueError: an argument out of range, or shapes that do not broadcast.
     """
     epsilon = float(positive("epsilon", epsilon))
-    first, second = np.broadcast_arrays(np.asarray(first, float), second)
-    masks = all_masks(integer("dimension", first.shape[-1], 1, 8))
-    chance = mask_chances(masks, np.asarray(keep, float)[..., None, :])
-    sums = [z @ masks.T for z in (first, second)]
+    first, second = finite_numbers("first", first), finite_numbers("second", second)
+    keep = in_unit("keep", keep)
+    shape = broadcastable(first=first, second=second, keep=keep)
+    masks = all_masks(integer("dimension", shape[-1] if shape else 0, 1, 8))
+    with np.errstate(divide="ignore"):
+        chance = np.log(mask_chances(masks, np.broadcast_to(keep, shape)[..., None, :]))
+    sums = [np.broadcast_to(z, shape) @ masks.T for z in (first, second)]
     at = np.concatenate(sums, axis=-1)
-    ratio = []
+    logs = []
     for s in sums:
-        inside = np.exp(-epsilon * np.abs(at[..., None] - s[..., None, :])) * chance[..., None, :]
-        far = [np.sum(chance * np.exp(sign * epsilon * s), -1) for sign in (1, -1)]
-        ratio.append(np.concatenate([inside.sum(-1), np.stack(far, -1)], axis=-1))
-    return np.max(np.log(ratio[0]) - np.log(ratio[1]), axis=-1)
+        inside = chance[..., None, :] - epsilon * np.abs(at[..., None] - s[..., None, :])
+        far = [log_sum(chance + sign * epsilon * s, -1) for sign in (1, -1)]
+        logs.append(np.concatenate([log_sum(inside, -1), np.stack(far, -1)], axis=-1))
+    return np.max(logs[0] - logs[1], axis=-1)
 
 
 def search_masked_loss(
@@ -177,15 +184,21 @@ def frozen_share(clients: int, rounds: int, *, start: float) -> np.ndarray:
     sigma^-1 is infinite and its slope 0: nothing brings the coordinate back.
 
     Args:
-      clients: K >= 1. rounds: T >= 1.
+      clients: K, 1 to 2000. rounds: T >= 1.
       start: theta_0 in [0, 1].
 
     Returns:
       shape (rounds,), ascending.
+
+    Raises:
+      ValueError: an argument out of range.
     """
-    k = np.arange(integer("clients", clients, 1) + 1)
+    k = np.arange(integer("clients", clients, 1, 2000) + 1)
+    start = in_unit("start", start)
+    if start.ndim:
+        raise ValueError(f"start must be a single number, got {start!r}")
     step = binom.pmf(k[None], clients, k[:, None] / clients)
-    law = binom.pmf(k, clients, float(in_unit("start", start)))
+    law = binom.pmf(k, clients, float(start))
     shares = []
     for _ in range(integer("rounds", rounds, 1)):
         shares.append(law[0] + law[-1])

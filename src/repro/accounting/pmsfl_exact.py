@@ -15,13 +15,6 @@ between y and s'. As A'' <= 1/4, the function x^2/8 - A(x) is convex, so the bra
 x^2/8, which is alpha (alpha - 1) (s - s')^2 / 8. Coordinates add up. It is attained to first order at
 s = 0.
 
-**Theorem 2 repaired.** Let every mask keep |f_M(x) - f_M(x')|_1 <= D, let the noise have scale
-D / epsilon, let one input (x = 0) be mapped to the same output by all masks and let the zero mask,
-of probability q, map all inputs there. Then the printed formula holds. Proof. With h the density of an
-output under the zero mask, and h r_M, h r'_M those under M for x and x', the distance to the zero input
-gives r_M <= e^epsilon and the distance to x' gives r_M <= e^epsilon r'_M. With m the mean of min(1, r')
-over the other masks the ratio is at most (q + e^epsilon m) / (q + m), which grows with m <= 1 - q.
-
 **Adam.** After R steps from a common start, at rate eta, a score has moved by at most `adam_reach`,
 whatever the gradients: |m_t| / sqrt(v_t) is bounded by the Cauchy-Schwarz inequality. That, and no
 noise, is what bounds the epsilon of an upload of PM-SFL as its experiments run it.
@@ -30,6 +23,7 @@ noise, is what bounds the epsilon of an upload of PM-SFL as its experiments run 
 from __future__ import annotations
 
 import numpy as np
+from numpy.polynomial.legendre import leggauss
 from scipy.special import gammaln, ndtr, xlog1py, xlogy
 
 from repro._validate import (
@@ -52,10 +46,10 @@ __all__ = [
     "adam_reach",
     "binary_upload_epsilon",
     "binary_upload_rdp",
+    "concentrated_epsilon",
     "local_noise",
     "mask_delta",
     "mask_epsilon",
-    "masked_laplace_epsilon",
     "noised_probability",
     "run_epsilon",
 ]
@@ -80,8 +74,8 @@ def mask_delta(epsilon, *, first: float, second: float, count: int) -> np.ndarra
       ValueError: an argument out of range.
     """
     epsilon = nonnegative("epsilon", epsilon)
-    first, second = _pair(first, second)
-    k = np.arange(integer("count", count, 1) + 1)
+    first, second = _number("first", first, in_unit), _number("second", second, in_unit)
+    k = _likely(first, integer("count", count, 1))
     log_p, log_q = _log_counts(first, count, k), _log_counts(second, count, k)
     return np.exp(log_sum(log_diff(log_p, epsilon[..., None] + log_q), axis=-1))
 
@@ -91,7 +85,7 @@ def mask_epsilon(delta, *, first: float, second: float, count: int) -> np.ndarra
 
     The likelihood ratio is monotone in the count, so the best event is a tail, and epsilon is the
     largest ln((P(tail) - delta) / Q(tail)). That tail starts where P(tail) comes down to delta, so counts
-    further than 45 deviations from the mean of P, of mass below 1e-400, are left out.
+    that are unlikely under P (see `_likely`) are left out.
 
     Args:
       delta: in (0, 1), scalar or array. Others as in :func:`mask_delta`.
@@ -104,12 +98,11 @@ def mask_epsilon(delta, *, first: float, second: float, count: int) -> np.ndarra
       ValueError: an argument out of range.
     """
     log_delta = np.log(probability_open("delta", delta))[..., None]
-    low, high = sorted(_pair(first, second))
+    low, high = sorted((_number("first", first, in_unit), _number("second", second, in_unit)))
     found = []
     n = integer("count", count, 1)
     for p, q in ((high, low), (1 - low, 1 - high)):
-        reach = 45 * np.sqrt(n * p * (1 - p)) + 50
-        k = np.arange(max(0, int(n * p - reach)), min(n, int(n * p + reach)) + 1)
+        k = _likely(p, n)
         tails = [np.logaddexp.accumulate(_log_counts(x, n, k)[::-1]) for x in (p, q)]
         gain = log_diff(tails[0], log_delta)
         with np.errstate(invalid="ignore"):
@@ -117,11 +110,18 @@ def mask_epsilon(delta, *, first: float, second: float, count: int) -> np.ndarra
     return np.maximum(np.maximum(*found), 0.0)
 
 
-def _pair(first: float, second: float) -> tuple[float, float]:
-    pair = in_unit("first", first), in_unit("second", second)
-    if any(p.ndim for p in pair):
-        raise ValueError(f"first and second must be single numbers, got {first!r} and {second!r}")
-    return float(pair[0]), float(pair[1])
+def _number(name: str, value, check) -> float:
+    """One number that passes the check."""
+    array = check(name, value)
+    if array.ndim:
+        raise ValueError(f"{name} must be a single number, got {value!r}")
+    return float(array)
+
+
+def _likely(p: float, n: int) -> np.ndarray:
+    """All counts but those of a mass below e^-745, the least double (Bernstein's inequality)."""
+    reach = 39 * np.sqrt(n * p * (1 - p)) + 500
+    return np.arange(max(0, int(n * p - reach)), min(n, int(n * p + reach) + 1) + 1)
 
 
 def _log_counts(p: float, n: int, k: np.ndarray) -> np.ndarray:
@@ -147,12 +147,16 @@ def noised_probability(theta, sigma, *, floor) -> np.ndarray:
     """
     broadcastable(theta=theta, sigma=sigma, floor=floor)
     theta, sigma, c = in_unit("theta", theta), positive("sigma", sigma), margin(floor)
-    return c + sigma * (_ramp((theta - c) / sigma) - _ramp((theta - 1 + c) / sigma))
-
-
-def _ramp(x: np.ndarray) -> np.ndarray:
-    """Integral of the normal distribution function up to x."""
-    return x * ndtr(x) + np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi)
+    theta, sigma, c = (x[..., None] for x in np.broadcast_arrays(theta, sigma, c))
+    # the integral of P(theta + z > t) over t in [c, 1 - c], or of P(z > t / sigma) where that is smooth
+    node, weight = leggauss(60)
+    kink = np.clip(theta, c, 1 - c) + 40 * sigma * np.array([-1, -0.2, -0.05, 0, 0.05, 0.2, 1])
+    edge = np.concatenate([c, np.clip(kink, c, 1 - c), 1 - c], axis=-1)
+    low, width = edge[..., :-1, None], np.diff(edge)[..., None]
+    at = low + width * (node + 1) / 2
+    with np.errstate(over="ignore"):
+        above = ndtr((theta[..., None] - at) / sigma[..., None])
+    return c[..., 0] + np.sum(width * weight / 2 * above, axis=(-2, -1))
 
 
 def binary_upload_rdp(alpha, distance) -> np.ndarray:
@@ -180,7 +184,23 @@ def binary_upload_epsilon(distance, delta) -> np.ndarray:
       ValueError: an argument out of range.
     """
     broadcastable(distance=distance, delta=delta)
-    rho = nonnegative("distance", distance) ** 2 / 8
+    return concentrated_epsilon(nonnegative("distance", distance) ** 2 / 8, delta)
+
+
+def concentrated_epsilon(rho, delta) -> np.ndarray:
+    """rho + 2 sqrt(rho ln(1/delta)): epsilon where every Renyi divergence is at most alpha rho.
+
+    Such rho add up over releases: squared sensitivity over 2 sigma^2 for Gaussian noise, epsilon^2 / 2
+    for any pure epsilon, distance^2 / 8 for a sampled mask.
+
+    Args:
+      rho: >= 0. delta: in (0, 1).
+
+    Raises:
+      ValueError: an argument out of range.
+    """
+    broadcastable(rho=rho, delta=delta)
+    rho = nonnegative("rho", rho)
     return rho + 2 * np.sqrt(-rho * np.log(probability_open("delta", delta)))
 
 
@@ -208,23 +228,6 @@ def local_noise(sigma, *, steps, clip, batch, relation: str = "replace") -> Gaus
     return GaussianMechanism(sigma, sensitivity=np.sqrt(positive("steps", steps)) * move[relation])
 
 
-def masked_laplace_epsilon(epsilon, *, keep) -> np.ndarray:
-    """ln(1 - p + p e^epsilon): what the worst pair found leaks through a random mask, Theorem 2.
-
-    One weight carries the whole difference and is kept with probability p; the output is far out. This
-    is a lower bound on the supremum, whatever the dimension, and exact for one weight.
-
-    Args:
-      epsilon: of the Laplace noise alone, >= 0. keep: p in [0, 1], the largest keep probability.
-
-    Raises:
-      ValueError: an argument out of range.
-    """
-    broadcastable(epsilon=epsilon, keep=keep)
-    epsilon, keep = nonnegative("epsilon", epsilon), in_unit("keep", keep)
-    return epsilon + np.log1p((1 - keep) * np.expm1(-epsilon))
-
-
 def adam_reach(steps: int, *, rate: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999)):
     """Largest move of one score in R steps of Adam from a fresh state, whatever the gradients.
 
@@ -237,8 +240,11 @@ def adam_reach(steps: int, *, rate: float = 1e-3, betas: tuple[float, float] = (
     Raises:
       ValueError: an argument out of range.
     """
-    rate = float(positive("rate", rate))
-    b1, b2 = probability_open("betas", betas)
+    rate = _number("rate", rate, positive)
+    pair = probability_open("betas", betas)
+    if pair.shape != (2,):
+        raise ValueError(f"betas must be two numbers, got {betas!r}")
+    b1, b2 = pair
     if b1**2 >= b2:
         raise ValueError(f"betas must satisfy b1^2 < b2, got {betas!r}")
     t = np.arange(1, integer("steps", steps, 1) + 1)
@@ -266,9 +272,9 @@ def run_epsilon(
       ValueError: an argument out of range, or a delta too small to certify.
     """
     delta = probability_open("delta", delta)
-    interval = float(positive("interval", interval))
-    laplace = SummedLaplace(1.0, sensitivity=float(positive("smashed", smashed)))
-    ratio = float(positive("update", update)) * np.sqrt(integer("rounds", rounds, 1))
+    interval = _number("interval", interval, positive)
+    laplace = SummedLaplace(1.0, sensitivity=_number("smashed", smashed, positive))
+    ratio = _number("update", update, positive) * np.sqrt(integer("rounds", rounds, 1))
     both = (
         laplace.pld(interval=interval)
         .self_compose(integer("releases", releases, 1))

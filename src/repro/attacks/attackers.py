@@ -6,7 +6,7 @@ same public images and the same optimiser; they differ in knowledge. No attacker
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -36,7 +36,7 @@ class Attackers:
         self._victim, self._batch, self._config, self._seed = victim, batch, config, seed
         self._public = batch.public[: config["public"]]
         self._prior = public_prior(self._public, low=batch.low, high=batch.high)
-        self._generator = torch.Generator().manual_seed(seed)
+        self._generator = torch.Generator(device=victim.device).manual_seed(seed)
 
     # Weights known: SplitFed and SplitFed-DP ------------------------------------------------------
 
@@ -55,7 +55,7 @@ class Attackers:
             torch.stack(variance),
             Known(victim.weights.expand(len(seen) * restarts, -1)),
             restarts=restarts,
-            bound=torch.tensor(bounds),
+            bound=self._each(bounds),
         )
         fine = self._refined(clean, victim.weights, found.coordinates[:1], self._prior)
         names = ["splitfed", *noises]
@@ -71,6 +71,7 @@ class Attackers:
             variation=config["variation"],
             low=batch.low,
             high=batch.high,
+            device=self._victim.device,
         )
         clean, restarts = self._clean(), 2 * config["restarts"]
         weights = self._victim.weights
@@ -97,7 +98,7 @@ class Attackers:
             answer = victim.answer(sent, self._batch.labels)
             gradient = victim.gradient(self._batch.images, victim.weights, answer)
             slack = self._slack(clean, FINE)
-            power = FINE * gradient.square().mean()
+            power = _power(gradient, FINE)
             if noise is not None:
                 gradient = noise.gradient(gradient, self._generator)
                 slack, power = slack + 2 * noise.scale**2, power + noise.spread**2
@@ -112,8 +113,8 @@ class Attackers:
             Known(victim.weights.expand(len(seen), -1)),
             start=torch.stack(start),
             gradients=(torch.stack(answers), torch.stack(gradients), torch.stack(error)),
-            bound=torch.tensor([torch.inf, *(noise.bound for noise in noises.values())]),
-            clip=torch.tensor([torch.inf, *(noise.clip for noise in noises.values())]),
+            bound=self._each([torch.inf, *(noise.bound for noise in noises.values())]),
+            clip=self._each([torch.inf, *(noise.clip for noise in noises.values())]),
         )
         names = ["splitfed", *noises]
         return {f"{n}, gradients": i for n, i in zip(names, fitted.images, strict=True)}
@@ -183,7 +184,7 @@ class Attackers:
             self._slack(seen[0], COARSE)[None],
             Inferred(victim.weights, theta[None], inferred.estimate),
             start=inferred.coordinates,
-            gradients=(answer[None], gradient[None], COARSE * gradient.square().mean()[None]),
+            gradients=(answer[None], gradient[None], _power(gradient, COARSE)[None]),
         ).images[0]
 
     # Shared parts ---------------------------------------------------------------------------------
@@ -191,9 +192,12 @@ class Attackers:
     def _clean(self) -> Tensor:
         return self._victim.smashed(self._batch.images, self._victim.weights[None])[0]
 
+    def _each(self, values: Sequence[float]) -> Tensor:
+        return torch.tensor(values, device=self._victim.device)
+
     @staticmethod
     def _slack(smashed: Tensor, share: float) -> Tensor:
-        return (share * smashed.square().mean()).expand((1,) * smashed.ndim)
+        return _power(smashed, share).expand((1,) * smashed.ndim)
 
     def _refined(
         self, smashed: Tensor, weights: Tensor, start: Tensor, prior: Prior
@@ -227,3 +231,8 @@ class Attackers:
             seed=self._seed,
             start=start,
         )
+
+
+def _power(values: Tensor, share: float) -> Tensor:
+    """A share of the mean square; never zero, since nothing is fitted without an error."""
+    return (share * values.square().mean()).clamp(min=1e-12)

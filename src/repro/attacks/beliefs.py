@@ -20,12 +20,15 @@ class Belief(Protocol):
 
     Attributes:
         start: shape (stacks, free).
+        copies: True where each version of the weights has made a copy of the smashed data, all of
+            which were seen; False where only the mean over the versions counts.
     """
 
     start: Tensor
+    copies: bool
 
     def weights(self, estimate: Tensor) -> Tensor:
-        """Versions of the weights, whose outputs are averaged: shape (stacks, samples, size)."""
+        """Versions of the weights: shape (stacks, versions, size)."""
 
     def loss(self, estimate: Tensor) -> Tensor:
         """How improbable the estimate, (stacks, free), is: nats, shape (stacks,)."""
@@ -40,6 +43,8 @@ class Known:
     Raises:
         ValueError: another number of dimensions, or values that are not finite.
     """
+
+    copies = False
 
     def __init__(self, weights: Tensor) -> None:
         self._versions = _finite("weights", weights, 2)[:, None]
@@ -90,6 +95,8 @@ class Inferred:
         ValueError: theta outside [0, 1], or weights or a start that are not finite.
     """
 
+    copies = False
+
     def __init__(self, weights: Tensor, theta: Tensor, start: Tensor | None = None) -> None:
         self._weights = _finite("weights", weights, 1)
         self._prior = masks.scores(_unit(theta), 0.01)
@@ -105,6 +112,31 @@ class Inferred:
         kept = mean * (logsigmoid(estimate) - logsigmoid(self._prior))
         dropped = (1 - mean) * (logsigmoid(-estimate) - logsigmoid(-self._prior))
         return (kept + dropped).sum(dim=1)
+
+
+class InferredEach(Inferred):
+    """The same images were sent several times, each time through an unknown mask of its own.
+
+    Every copy adds its equations, and the bits of its mask as unknowns, but no pixels: the images
+    are what all copies have in common.
+
+    Args:
+        weights: w_b, shape (size,).
+        theta: of each copy's mask, shape (stacks, copies, size).
+
+    Raises:
+        ValueError: as for `Inferred`; theta without a dimension for the copies.
+    """
+
+    copies = True
+
+    def __init__(self, weights: Tensor, theta: Tensor) -> None:
+        self._shape = _finite("theta", theta, 3).shape[1:]
+        super().__init__(weights, theta.flatten(1))
+
+    def weights(self, estimate: Tensor) -> Tensor:
+        """w_b * m of each copy, (stacks, copies, size)."""
+        return self._weights * torch.sigmoid(estimate).unflatten(1, self._shape)
 
 
 def _finite(name: str, values: Tensor, dimensions: int) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -60,7 +61,12 @@ def total_variation(images: Tensor) -> Tensor:
 
 
 def smooth_prior(
-    shape: tuple[int, int, int], *, variation: float, low: float, high: float
+    shape: tuple[int, int, int],
+    *,
+    variation: float,
+    low: float,
+    high: float,
+    device: torch.device | str = "cpu",
 ) -> Prior:
     """No images seen: any pixels in range, with a total variation that is not large.
 
@@ -68,14 +74,16 @@ def smooth_prior(
         shape: of an image, (channels, height, width).
         variation: weight of the total variation, >= 0.
         low, high: range of the pixels; their mean and deviation are 0 and 1.
+        device: of the images to come.
 
     Raises:
         ValueError: a negative weight, or an empty range.
     """
     _check_range(low, high)
-    pixels = int(torch.tensor(shape).prod())
+    pixels = math.prod(shape)
     weight = float(nonnegative("variation", variation))
-    return Prior(torch.zeros(shape), torch.eye(pixels), 0.0, weight, low, high)
+    mean, factor = torch.zeros(shape, device=device), torch.eye(pixels, device=device)
+    return Prior(mean, factor, 0.0, weight, low, high)
 
 
 def public_prior(
@@ -99,7 +107,8 @@ def public_prior(
             f"{tuple(images.shape)}"
         )
     flat = images.flatten(1).double()
-    covariance = torch.cov(flat.mT) + float(positive("floor", floor)) * torch.eye(flat.shape[1])
+    one = torch.eye(flat.shape[1], device=flat.device)
+    covariance = torch.cov(flat.mT) + float(positive("floor", floor)) * one
     factor = torch.linalg.cholesky(covariance).to(images.dtype)
     weight = float(nonnegative("variation", variation))
     return Prior(images.mean(dim=0), factor, 1.0, weight, low, high)

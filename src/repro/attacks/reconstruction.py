@@ -35,7 +35,8 @@ class Observation:
     """What the server has seen of a batch, one row for each case.
 
     Attributes:
-        smashed: smashed data, or their mean over several rounds, shape (cases, batch, ...).
+        smashed: smashed data, or their mean over several rounds, shape (cases, batch, ...); for a
+            belief about several copies all of them, (cases, batch, copies, ...).
         variance: of the error of `smashed` as the attacker reckons it: noise, unknown masks, limits
             of the fit; > 0, broadcasts against `smashed`; infinite for a case that sees nothing.
         answer: gradient of the loss with respect to the smashed data, which the server computed
@@ -190,7 +191,7 @@ def reconstruct(
         torch.cat([start.flatten(1), belief.start], dim=1),
         steps,
     )
-    losses = losses.nan_to_num(nan=torch.inf).reshape(cases, restarts)
+    losses = losses.nan_to_num(nan=torch.inf, posinf=torch.inf).reshape(cases, restarts)
     if not torch.isfinite(losses.min(dim=1).values).all():
         raise ArithmeticError("the loss of an attack is not finite in any restart")
     chosen = losses.argmin(dim=1)
@@ -243,6 +244,8 @@ class _Fit:
                 f"smashed must have the shape {tuple(made.shape[1:])} of a batch behind depth "
                 f"{self._depth}, got {tuple(self._target.shape[1:])}"
             )
+        if self._gradient is not None and self._belief.copies:
+            raise ValueError("gradient must be None where the belief is about several copies")
         if self._gradient is not None and self._gradient.shape[1] != weights.shape[-1]:
             raise ValueError(
                 f"gradient must have {weights.shape[-1]} numbers a case, got "
@@ -266,11 +269,12 @@ class _Fit:
         return loss + self._prior.loss(z, images) + self._belief.loss(estimate)
 
     def _forward(self, weights: Tensor, images: Tensor) -> Tensor:
-        """Smashed data, averaged over the belief's samples, shape (stacks, batch, ...)."""
+        """Smashed data averaged over versions, (stacks, batch, ...), or (stacks, batch, copies, ...)."""
         samples = weights.shape[1]
         repeated = images[:, None].expand(-1, samples, *images.shape[1:])
         made = bottom(self._blocks, weights.flatten(0, 1), repeated.flatten(0, 1), self._depth)
-        return made.unflatten(0, (-1, samples)).mean(dim=1)
+        made = made.unflatten(0, (-1, samples))
+        return made.transpose(1, 2) if self._belief.copies else made.mean(dim=1)
 
 
 def _clipped(values: Tensor, bound: Tensor) -> Tensor:

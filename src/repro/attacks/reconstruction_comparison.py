@@ -24,6 +24,24 @@ far from every image, so that anything that is rougher comes nearer."""
 Measures = Mapping[str, NDArray]
 
 
+def joined(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """One result for each seed: the attacks of all records of it, the rest from the first one.
+
+    Raises:
+        ValueError: two records of one seed hold the same attack.
+    """
+    results: dict[int, dict[str, Any]] = {}
+    for record in records:
+        kept = results.setdefault(record["seed"], record["result"] | {"attacks": {}})
+        attacks = record["result"]["attacks"]
+        if twice := set(attacks) & set(kept["attacks"]):
+            raise ValueError(
+                f"records must hold an attack once per seed, got {sorted(twice)} twice"
+            )
+        kept["attacks"] |= attacks
+    return list(results.values())
+
+
 def pooled(results: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, NDArray]]:
     """Attack -> measure -> one number per image, runs after each other, shape (runs * images,).
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from repro._validate import integer, positive
 from repro.attacks.attackers import Attackers
 from repro.attacks.image_quality import linked, margin, psnr, relative_distance, ssim
-from repro.attacks.victims import Batch, Noise, Victim, batch_of
+from repro.attacks.victims import Batch, Noise, Victim, accelerator, batch_of
 from repro.federated.client_data import ClientData
 from repro.federated.split_data import load_clients
 from repro.models.split import DEPTH
@@ -33,6 +33,8 @@ _KEYS = {
     "images", "public", "window", "steps", "restarts", "variation", "seen", "seen_first", "samples", "averaged",
     "guesses", "epsilons", "gradients", "masks", "shown",
 }  # fmt: skip
+
+_COUNTS = ("steps", "restarts", "seen", "seen_first", "samples", "averaged", "guesses", "shown")
 
 
 def reconstruction_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
@@ -70,14 +72,16 @@ def reconstruction_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
         ValueError: a key missing, unknown or out of range.
         repro.datasets.DataError: the data are missing or damaged.
     """
-    _check(config)
+    check_keys(config, _KEYS)
+    check_sizes(config, *_COUNTS)
+    device = accelerator()
     data = load_clients(config["data"], clients=config["clients"], seed=seed)
-    batch = batch_of(data, config["images"])
-    victim = Victim(config, data, "splitfed", seed)
+    batch = batch_of(data, config["images"], device)
+    victim = Victim(config, data, "splitfed", seed, device)
     found, scales = _on_weights(victim, batch, data, config, seed)
     entropy: list[float] = []
     if config["masks"]:
-        hidden = Victim(config, data, "pmsfl", seed)
+        hidden = Victim(config, data, "pmsfl", seed, device)
         entropy = [round(bits, 4) for bits in hidden.entropy]
         thetas, often = (
             (torch.full_like(hidden.theta, 0.5), hidden.theta),
@@ -89,7 +93,7 @@ def reconstruction_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
     found |= _controls(batch, config["public"])
     activations = victim.smashed(batch.images[:2], victim.weights[None])[0, 0].numel()
     return {
-        "attacks": _measured(found, victim, batch, config),
+        "attacks": measured(found, victim, batch, config),
         "shown": _bytes(batch.images[: config["shown"]], batch),
         "entropy": entropy,
         "activations": activations,
@@ -136,9 +140,13 @@ def _controls(batch: Batch, public: int) -> dict[str, Tensor]:
     }
 
 
-def _measured(
+def measured(
     found: Mapping[str, Tensor], victim: Victim, batch: Batch, config: Mapping[str, Any]
 ) -> dict[str, dict[str, list]]:
+    """Reconstructions by name -> each of `MEASURES` and "shown"; see `reconstruction_run`.
+
+    Features are those of `victim`'s network, with batch statistics of the public images.
+    """
     names, images = list(found), torch.stack(list(found.values()))
     span, reference = batch.high - batch.low, batch.public[: config["public"]]
     features = victim.features(torch.cat([batch.images, images.flatten(0, 1)]), reference)
@@ -165,23 +173,16 @@ def _bytes(images: Tensor, batch: Batch) -> list:
     return scaled.round().clamp(0, 255).to(torch.uint8).tolist()
 
 
-def _check(config: Mapping[str, Any]) -> None:
-    for problem, keys in (
-        ("misses", _KEYS - set(config)),
-        ("has the unknown", set(config) - _KEYS),
-    ):
-        if keys:
-            raise ValueError(f"config {problem} {', '.join(map(repr, sorted(keys)))}")
-    for key in (
-        "steps",
-        "restarts",
-        "seen",
-        "seen_first",
-        "samples",
-        "averaged",
-        "guesses",
-        "shown",
-    ):
+def check_keys(config: Mapping[str, Any], keys: set[str]) -> None:
+    """Raise ValueError where keys are missing or unknown."""
+    for problem, names in (("misses", keys - set(config)), ("has the unknown", set(config) - keys)):
+        if names:
+            raise ValueError(f"config {problem} {', '.join(map(repr, sorted(names)))}")
+
+
+def check_sizes(config: Mapping[str, Any], *counts: str) -> None:
+    """Raise ValueError where `counts`, depth, public images or budgets are out of range."""
+    for key in counts:
         integer(key, config[key], 1)
     integer("depth", config["depth"], 1, DEPTH - 1)
     integer("public", config["public"], 2)

@@ -39,7 +39,12 @@ class Batch:
     high: float
 
 
-def batch_of(data: ClientData, images: int) -> Batch:
+def accelerator() -> torch.device:
+    """A GPU where there is one, as for "auto" in training; else the CPU."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def batch_of(data: ClientData, images: int, device: torch.device | str = "cpu") -> Batch:
     """The first `images` training records of the client that has most of them.
 
     Raises:
@@ -54,9 +59,9 @@ def batch_of(data: ClientData, images: int) -> Batch:
     if not others:
         raise ValueError("data must have at least two clients: the others' images are public")
     return Batch(
-        torch.from_numpy(data.inputs[places]),
-        torch.from_numpy(data.labels[places]),
-        torch.from_numpy(data.inputs[np.concatenate(others)]),
+        torch.from_numpy(data.inputs[places]).to(device),
+        torch.from_numpy(data.labels[places]).to(device),
+        torch.from_numpy(data.inputs[np.concatenate(others)]).to(device),
         float(data.inputs.min()),
         float(data.inputs.max()),
     )
@@ -70,15 +75,24 @@ class Victim:
         data: the federation's records.
         method: "splitfed" or "pmsfl".
         seed: >= 0.
+        device: where to train and to attack.
 
     Attributes:
         size: weights of the bottom.
         entropy: of the mask after every round from 0 on, mean bits per weight; empty for weights.
     """
 
-    def __init__(self, config: Mapping[str, Any], data: ClientData, method: str, seed: int) -> None:
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        data: ClientData,
+        method: str,
+        seed: int,
+        device: torch.device | str = "cpu",
+    ) -> None:
         choice("method", method, ("splitfed", "pmsfl"))
         self.depth: int = config["depth"]
+        self.device = torch.device(device)
         self._config, self._masked = config, method == "pmsfl"
         self._method = self._build(data, method, seed)
         self.blocks, self._network = self._method.blocks, self._method.network
@@ -100,10 +114,9 @@ class Victim:
         )
         plan = _plan(config, config["rounds"])
         everything = (data, network, np.full(data.clients, self.depth), plan, seed)
-        device = torch.device("cpu")
         if method == "pmsfl":  # without personalisation: what is broadcast is what is used
-            return PMSFL(*everything, device, agreement=plan.rounds, ratio=0.0)
-        return SplitFed(*everything, device)
+            return PMSFL(*everything, self.device, agreement=plan.rounds, ratio=0.0)
+        return SplitFed(*everything, self.device)
 
     # What the server knows ------------------------------------------------------------------------
 
@@ -218,6 +231,19 @@ class Noise:
             copies = clean.expand(min(_CHUNK, count - start), *clean.shape)
             total += self._method.sent(copies, generator).sum(dim=0)
         return total / count
+
+    def median(self, clean: Tensor, count: int, generator: torch.Generator) -> Tensor:
+        """The median of `count` noisy copies of each activation, of the shape of `clean`.
+
+        The likeliest activation under Laplace noise; for many copies its variance is scale^2 /
+        count, half of that of the mean.
+        """
+        return torch.stack(
+            [
+                self._method.sent(one.expand(count, *one.shape), generator).median(dim=0).values
+                for one in clean  # record by record: all copies of one are in memory at once
+            ]
+        )
 
     def gradient(self, clean: Tensor, generator: torch.Generator) -> Tensor:
         """A clipped and noisy gradient, (size,)."""

@@ -20,7 +20,8 @@ class ClientData:
             features), with zero mean and unit deviation over the data set.
         labels: int64, shape (n,).
         classes: number of classes.
-        train, test: for each client the places of its records, int64; at least one of each.
+        train, test: for each client the places of its records, int64; at least one of each, and no
+            record in two places.
         name: the phrase a picture's footer carries about the data.
         source, sha256: where the bytes come from.
         stand_in: what it stands for where the paper's data could not be used; else empty.
@@ -51,6 +52,12 @@ class ClientData:
                     raise ValueError(
                         f"client {client} has no {kind} record, each needs one or more"
                     )
+        together = np.concatenate([*self.train, *self.test])
+        if together.min() < 0 or together.max() >= len(self.labels):
+            raise ValueError(f"train and test must hold places in [0, {len(self.labels) - 1}]")
+        if np.bincount(together).max() > 1:
+            twice = int(np.bincount(together).argmax())
+            raise ValueError(f"record {twice} must be in one place only, among all train and test")
         if self.labels.min() < 0 or self.labels.max() >= self.classes:
             raise ValueError(f"labels must be in [0, {self.classes - 1}]")
 
@@ -83,7 +90,7 @@ def dirichlet_split(
         labels: integers >= 0, shape (n,).
         clients: >= 1.
         concentration: alpha > 0; the smaller, the fewer classes a client has.
-        smallest: >= 1, at most n / clients.
+        smallest: >= 1; clients * smallest at most n.
         rng: decides everything.
 
     Returns:
@@ -99,8 +106,8 @@ def dirichlet_split(
     smallest = integer("smallest", smallest, 1)
     if smallest * clients > len(labels):
         raise ValueError(
-            f"smallest must be at most {len(labels) // clients} for {clients} clients and "
-            f"{len(labels):,} records, got {smallest}"
+            f"clients must be at most {len(labels) // smallest} for {len(labels):,} records and "
+            f"{smallest} for each client (smallest), got {clients}"
         )
     places = [np.flatnonzero(labels == label) for label in np.unique(labels)]
     for _ in range(1000):

@@ -130,8 +130,8 @@ def transmissions(
         repeats: rounds, after one that is not counted.
 
     Returns:
-        `transmission` (a client's sends) and `sum` (from the last client's last share until the
-        operator has the sum: the servers' part), shape (repeats,) each; and the last round.
+        `transmission` (a client's sends) and `sum` (from when the last client has sent all until
+        the operator has the sum: the servers' part), shape (repeats,) each; and the last round.
     """
     rounds = [
         cluster.round(values, model=values[0], in_full=in_full)

@@ -16,7 +16,7 @@ def new_exits(method: SplitMethod, depth: int) -> list[Tensor]:
     with torch.no_grad():
         one = torch.from_numpy(method.data.inputs[:1][None]).to(method.device)
         outputs = method.blocks.run(method.blocks.weights()[None], one, [depth])
-    return [torch.zeros(method.data.classes, _pooled(q).shape[-1] + 1).to(one) for q in outputs]
+    return [one.new_zeros(method.data.classes, _pooled(q).shape[-1] + 1) for q in outputs]
 
 
 def exit_logits(output: Tensor, exits: Tensor) -> Tensor:

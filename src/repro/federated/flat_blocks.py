@@ -2,14 +2,13 @@
 
 A client whose bottom has depth d holds the first `size(d)` coordinates of the vector, so that
 masks, updates, personalisation and aggregation are operations on the rows of a (clients, size)
-matrix. Clients run stacked through `torch.func.vmap`. On one core of a desktop CPU, ten clients with
-16 images each (ResNet of width 4 on 8x8, two blocks, forward and backward, top included) took
-12 to 31 ms stacked against 41 to 82 ms in a loop, the Transformer of width 16 took 32 against 49.
+matrix. Clients run stacked through `torch.func.vmap` where that is faster: on a GPU, and on a CPU for
+small layers, whose cost is that of calling them; `bench/split_clients.py` measures it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
@@ -17,6 +16,9 @@ from torch import Tensor
 from torch.func import functional_call, vmap
 
 from repro.models.split import SplitNetwork
+
+STACKED_BELOW = 10_000_000
+"""`FlatBlocks.first_cost` below which a CPU runs all clients in one call."""
 
 
 class FlatBlocks:
@@ -72,12 +74,25 @@ class FlatBlocks:
             these are the last ones.
         """
         outputs, hidden = [], inputs
+        each = vmap if self.stacked(inputs) else one_by_one
         for number in range(max(depths)):
             have = sum(depth > number for depth in depths)
-            run = vmap(partial(self.block, number))
+            run = each(partial(self.block, number))
             hidden = run(flat[len(depths) - have :], hidden[len(hidden) - have :])
             outputs.append(hidden)
         return outputs
+
+    def first_cost(self, inputs: Tensor) -> int:
+        """Multiply-adds of the first block for one record of `inputs` (as for `run`), about.
+
+        Each weight counts once for each pixel or frame.
+        """
+        images = inputs.ndim == 5
+        return self.sizes[0] * (inputs.shape[3] * inputs.shape[4] if images else inputs.shape[2])
+
+    def stacked(self, inputs: Tensor) -> bool:
+        """Whether one call for all clients is the faster way to run `inputs` (as for `run`)."""
+        return inputs.device.type != "cpu" or self.first_cost(inputs) < STACKED_BELOW
 
     def _named(self, number: int, flat: Tensor) -> dict[str, Tensor]:
         return {
@@ -86,7 +101,16 @@ class FlatBlocks:
         }
 
 
-def held(depths: Sequence[int], blocks: FlatBlocks, length: int) -> Tensor:
+def held(depths: Sequence[int], blocks: FlatBlocks, length: int, device: torch.device) -> Tensor:
     """Which of the first `length` coordinates each client holds, bool (clients, length)."""
-    ends = torch.tensor([blocks.size(depth) for depth in depths])
-    return torch.arange(length) < ends[:, None]
+    ends = torch.tensor([blocks.size(depth) for depth in depths], device=device)
+    return torch.arange(length, device=device) < ends[:, None]
+
+
+def one_by_one(function: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
+    """What `vmap` makes of a function of two tensors, as a loop over their first axis."""
+
+    def run(flats: Tensor, inputs: Tensor) -> Tensor:
+        return torch.stack([function(f, x) for f, x in zip(flats, inputs, strict=True)])
+
+    return run

@@ -37,9 +37,20 @@ def kept_inside(theta: Tensor, floor: float) -> Tensor:
     Raises:
         ValueError: floor is outside [0, 1/2).
     """
-    if not 0 <= floor < 0.5:
-        raise ValueError(f"floor must be in [0, 1/2), got {floor!r}")
+    floor = checked_floor(floor)
     return theta.clamp(floor, 1 - floor)
+
+
+def checked_floor(floor: float) -> float:
+    """Return c.
+
+    Raises:
+        ValueError: it is no number in [0, 1/2).
+    """
+    number = isinstance(floor, int | float) and not isinstance(floor, bool)
+    if not number or not 0 <= floor < 0.5:
+        raise ValueError(f"floor must be in [0, 1/2), got {floor!r}")
+    return floor
 
 
 def sample(theta: Tensor, generator: torch.Generator) -> Tensor:

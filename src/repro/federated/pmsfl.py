@@ -42,9 +42,12 @@ class PMSFL(SplitMethod):
         theta = self.broadcast(cohort)  # line 5
         scores = self.local_updates(cohort, theta, number, generator)  # lines 7 to 12
 
-        after = self.kind.public(scores)  # lines 13 to 16: personalised mask selection
+        # lines 13 to 16: personalised mask selection, by what training has changed, which began at
+        # probabilities inside [c, 1 - c]
+        before, after = masks.kept_inside(theta, self.plan.floor), self.kind.public(scores)
         share = personal_share(number, self.agreement, self.plan.rounds, self.ratio)
-        personal = select_personal(self.personal[cohort.clients], theta, after, cohort.holds, share)
+        own = self.personal[cohort.clients]
+        personal = select_personal(own, before, after, cohort.holds, share)
         self.personal[cohort.clients] = personal
         self.keep(cohort, after)
 

@@ -86,8 +86,9 @@ def pmsfl_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
         JSON-able. Per evaluated round ("round", 0 is the start): "accuracy", over all clients the
         mean of each one's test accuracy with the model it would use, and, for masks, "frozen", the
         share of the server's probabilities that are exactly 0 or 1 as the clients use them. Per
-        evaluated round but the start: "loss", the mean over the round's steps, and the bytes of
-        the round over all participants, "up" and "down", by kind as in `Traffic`. Further
+        evaluated round but the start: "loss", the server's, mean over the round's steps (0 for
+        "local_only", which has no server), and the bytes of the round over all participants, "up"
+        and "down", by kind as in `Traffic`. Further
         "clients", the final accuracy of each; "personal", the final share of personal coordinates;
         "trivial", the accuracy of always answering one's own most frequent label; "sizes",
         parameters of each block; "data".
@@ -109,14 +110,16 @@ def pmsfl_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
     rounds, every = config["rounds"], integer("evaluate_every", config["evaluate_every"], 1)
     checkpoint = Checkpoint(config, seed, integer("checkpoint", config["checkpoint"], 0))
     done, notes = checkpoint.resume(method)
-    if not notes:
-        notes = {"round": [], "accuracy": [], "frozen": [], "loss": [], "up": {}, "down": {}}
-        _evaluate(method, config, 0, notes)
-    for number in range(done, rounds):
-        method.round(number)
-        if (number + 1) % every == 0 or number + 1 == rounds:
-            _evaluate(method, config, number + 1, notes)
-        checkpoint.note(method, number + 1, notes)
+    # on a GPU, too, the same run has the same bits
+    with torch.backends.cudnn.flags(enabled=True, deterministic=True):
+        if not notes:
+            notes = {"round": [], "accuracy": [], "frozen": [], "loss": [], "up": {}, "down": {}}
+            _evaluate(method, config, 0, notes)
+        for number in range(done, rounds):
+            method.round(number)
+            if (number + 1) % every == 0 or number + 1 == rounds:
+                _evaluate(method, config, number + 1, notes)
+            checkpoint.note(method, number + 1, notes)
     checkpoint.finish()
     return {
         **notes,
@@ -170,7 +173,13 @@ def network(config: Mapping[str, Any], data: ClientData, seed: int) -> SplitNetw
 
 
 def depths(clients: int, heterogeneous: bool) -> np.ndarray:
-    """Blocks that each client holds: two, or 1, 2, 3, 4 in turn (pmsfl, section 6.2)."""
+    """Blocks that each client holds: two, or 1, 2, 3, 4 in turn (pmsfl, section 6.2).
+
+    Raises:
+        ValueError: heterogeneous is neither true nor false.
+    """
+    if not isinstance(heterogeneous, bool):
+        raise ValueError(f"heterogeneous must be True or False, got {heterogeneous!r}")
     if heterogeneous:
         return np.arange(clients) % DEPTH + 1
     return np.full(clients, SPLIT_AFTER)

@@ -90,7 +90,7 @@ def by_cell(parameters: Mapping[str, Any], results: Sequence[Any]) -> dict[str, 
 
 
 def figure4_tasks(parameters: Mapping[str, Any]) -> list[Task]:
-    """The three curves of figure 4, and PM-SFL changed in one respect each; see `FIGURE4`."""
+    """The three curves of figure 4, PM-SFL changed in one respect each, the control; see `FIGURE4`."""
     chosen = {**parameters, "heterogeneous": False}
     return [t for method, changes in FIGURE4.values() for t in runs({**chosen, **changes}, method)]
 
@@ -107,6 +107,7 @@ FIGURE4: dict[str, tuple[str, dict[str, Any]]] = {
     "paper's rate": ("pmsfl", {"ratio": 0.0, "mask_rate": 1e-3}),
     "untrained": ("pmsfl", {"ratio": 0.0, "mask_rate": 1e-9}),
     "untrained, not kept": ("pmsfl", {"ratio": 0.0, "mask_rate": 1e-9, "floor": 0.0}),
+    CONTROL: (CONTROL, {}),
 }
 """Runs of figure 4: method and changes. "not kept": nothing keeps masks away from 0 and 1; "shared":
 no personal masks. Without personal masks, too: "paper's rate", the paper's learning rate for the
@@ -114,11 +115,12 @@ scores; "untrained", masks are sampled and averaged, but never learned."""
 
 
 def figure6_tasks(parameters: Mapping[str, Any]) -> list[Task]:
-    """PM-SFL over the agreement rounds, then over the ratio, all seeds of each."""
+    """PM-SFL over the agreement rounds, then over the ratio, then the control; all seeds of each."""
     chosen = {**parameters, "heterogeneous": False}
     changes = [{"agreement": a, "ratio": parameters["ratio"]} for a in parameters["agreements"]]
     changes += [{"agreement": parameters["agreement"], "ratio": r} for r in parameters["ratios"]]
-    return [task for change in changes for task in runs({**chosen, **change}, "pmsfl")]
+    made = [task for change in changes for task in runs({**chosen, **change}, "pmsfl")]
+    return made + runs(chosen, CONTROL)
 
 
 def runs(parameters: Mapping[str, Any], method: str) -> list[Task]:

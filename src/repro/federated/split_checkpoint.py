@@ -21,6 +21,9 @@ from repro import paths
 from repro.atomic import replacing
 from repro.federated.split_training import SplitMethod
 
+CODE = ("federated", "models", "datasets")
+"""Packages of `repro` whose code decides what a run computes."""
+
 
 class Checkpoint:
     """Where a run stands.
@@ -33,9 +36,8 @@ class Checkpoint:
     def __init__(self, config: Mapping[str, Any], seed: int, every: int) -> None:
         self.every = every
         code = hashlib.sha256()
-        here = Path(__file__).parent
-        sources = [*sorted(here.glob("*.py")), here.parent / "models" / "split.py"]
-        for path in sources:
+        package = Path(__file__).parents[1]
+        for path in sorted(p for part in CODE for p in (package / part).glob("*.py")):
             code.update(path.read_bytes())
         run = json.dumps([dict(config), seed, code.hexdigest()], sort_keys=True)
         name = hashlib.sha256(run.encode()).hexdigest()[:20]
@@ -45,7 +47,8 @@ class Checkpoint:
         """Bring `method` to the last state: (rounds done, what was noted); (0, {}) without one."""
         if not self.every or not self.path.exists():
             return 0, {}
-        kept = torch.load(self.path, map_location=method.device, weights_only=True)
+        # to the CPU: the optimiser's step counts live there on every device, all else is moved
+        kept = torch.load(self.path, map_location="cpu", weights_only=True)
         method.restore(kept["state"])
         return kept["done"], kept["notes"]
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from repro._validate import integer
-from repro.federated.split_training import Cohort, SplitMethod
+from repro.federated.split_training import Cohort, DivergedError, SplitMethod
 from repro.models.split import statistics_from
 
 
@@ -28,6 +28,9 @@ def client_accuracies(
         reference: training records of each client for the statistics; a client with fewer repeats
             them.
         chunk: clients whose bottoms run at once, for memory.
+
+    Raises:
+        DivergedError: the model's answers are not finite.
     """
     reference, chunk = integer("reference", reference, 1), integer("chunk", chunk, 1)
     data = method.data
@@ -55,6 +58,11 @@ def client_accuracies(
     )
     found = np.empty(data.clients)
     for depth, answers in logits.items():
+        if not torch.isfinite(answers).all():
+            raise DivergedError(
+                f"the model's answers are not finite in evaluation {number}; lower the learning "
+                "rates"
+            )
         truth = data.labels[places[owners[depth], reference:]]
         right = answers.argmax(dim=-1).cpu().numpy() == truth
         for row, client in enumerate(owners[depth]):

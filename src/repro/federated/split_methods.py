@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from repro._validate import integer, positive
+from repro._validate import integer, positive, probability_open
 from repro.federated.exits import distillation, exit_logits, new_exits
 from repro.federated.split_training import Cohort, SplitMethod
 from repro.models.split import DEPTH
@@ -35,13 +35,18 @@ class SplitFedDP(SplitMethod):
             is clipped to [-bound, bound] and gets Lap(2 bound / epsilon). That is epsilon for one
             activation; a record has as many as its smashed data are long.
         bound: clip of an activation, > 0.
-        update_epsilon, update_delta: of the local updates of a round. Every step's gradient is
-            clipped to norm `clip`, and gets Gaussian noise of the deviation that the paper's
-            Theorem 3 prints, clip sqrt(2 R ln(1/delta)) / (epsilon batch).
+        update_epsilon, update_delta: of the local updates of a round, > 0 and in (0, 1). Every step's
+            gradient is clipped to norm `clip`, and gets Gaussian noise of the deviation that the
+            paper's Theorem 3 prints, clip sqrt(2 R ln(1/delta)) / (epsilon batch).
         clip: Gamma > 0.
 
     The layers of the network normalise over a batch, so that there is no gradient of one record
-    that could be clipped for itself: what is clipped is the mean over the client's batch.
+    that could be clipped for itself: what is clipped is the mean over the client's batch. One
+    record can move that by 2 Gamma, not by the Gamma / batch behind the formula. So the noise is
+    the paper's, (update_epsilon, update_delta)-DP of the updates is not claimed.
+
+    Raises:
+        ValueError: an argument out of range.
     """
 
     def __init__(
@@ -57,6 +62,7 @@ class SplitFedDP(SplitMethod):
         self.bound = float(positive("bound", bound))
         self.scale = 2 * self.bound / float(positive("smashed_epsilon", smashed_epsilon))
         self.clip = float(positive("clip", clip))
+        update_delta = float(probability_open("update_delta", update_delta))
         spread = math.sqrt(2 * self.plan.iterations * math.log(1 / update_delta))
         update_epsilon = float(positive("update_epsilon", update_epsilon))
         self.sigma = self.clip * spread / (update_epsilon * self.plan.batch)
@@ -148,7 +154,7 @@ class DepthFL(SplitMethod):
     def restore(self, state: dict[str, Any]) -> None:
         """With the exits."""
         super().restore(state)
-        self.exits = list(state["exits"])
+        self.exits = [kept.to(self.device) for kept in state["exits"]]
 
 
 class LocalOnly(SplitMethod):
@@ -196,4 +202,4 @@ class LocalOnly(SplitMethod):
     def restore(self, state: dict[str, Any]) -> None:
         """With the heads."""
         super().restore(state)
-        self.heads = state["heads"]
+        self.heads = state["heads"].to(self.device)

@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from repro._validate import in_unit, integer, positive
+from repro._validate import choice, in_unit, integer, positive
+from repro.federated import masks
 from repro.federated.client_data import ClientData
 from repro.federated.flat_blocks import FlatBlocks, held
 from repro.federated.mask_aggregation import over_sharers
@@ -32,7 +33,8 @@ class Plan:
 
     Attributes:
         rounds: T >= 1.
-        participation: C in (0, 1], share of clients in a round; at least one takes part.
+        participation: C in [0, 1], share of clients in a round, rounded down; one client takes part
+            where that is none (Algorithm 1, line 4).
         iterations: R >= 1, local steps in a round.
         batch: records of one client in a step, >= 1. A client with fewer repeats them.
         rate: learning rate for weights, of clients and server.
@@ -56,6 +58,8 @@ class Plan:
         for name in ("rate", "mask_rate"):
             positive(name, getattr(self, name))
         in_unit("participation", self.participation)
+        masks.checked_floor(self.floor)
+        choice("gradient", self.gradient, masks.GRADIENTS)
 
 
 @dataclass
@@ -248,9 +252,9 @@ class SplitMethod:
             sent = {depth: self.sent(blocks[-1], generator) for depth, blocks in outputs.items()}
             local = sum(self.local_loss(outputs[d], truth[d], d) for d in outputs)
             answers, loss = self.answers(sent, truth, generator)  # step 2.2
-            if not np.isfinite(loss):
+            if not np.isfinite(whole := loss + torch.as_tensor(local).item()):
                 raise DivergedError(
-                    f"the loss is {loss} in round {number}, iteration {iteration}; lower the "
+                    f"the loss is {whole} in round {number}, iteration {iteration}; lower the "
                     "learning rates"
                 )
             self.losses.append(loss)
@@ -293,7 +297,7 @@ class SplitMethod:
             int(d): slice(int(np.searchsorted(depths, d)), int(np.searchsorted(depths, d, "right")))
             for d in np.unique(depths)
         }
-        holds = held(depths, self.blocks, len(self.shared)).to(self.device)
+        holds = held(depths, self.blocks, len(self.shared), self.device)
         return Cohort(clients, depths.tolist(), groups, holds)
 
     def _places(self, cohort: Cohort, number: int) -> np.ndarray:
@@ -325,6 +329,8 @@ class SplitMethod:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from a `state`."""
-        self.shared, self.own, self.personal = (state[k] for k in ("shared", "own", "personal"))
+        """Go on from a `state`, wherever its tensors are."""
+        self.shared, self.own, self.personal = (
+            state[k].to(self.device) for k in ("shared", "own", "personal")
+        )
         self.server.restore(state["server"])

@@ -13,6 +13,7 @@ from functools import cached_property
 
 from repro.secagg.certificates import peer_name
 from repro.secagg.frames import (
+    EMPTY,
     HEADER_BYTES,
     NOBODY,
     NUMBERS,
@@ -157,7 +158,8 @@ class Channel:
             header = Header.unpack(written)
         except FrameError as problem:
             raise ChannelError(f"{self.peer} sent {problem}") from problem
-        if header.length > (allowed := self.allowance()):
+        allowed = 0 if header.kind in EMPTY else self.allowance()
+        if header.length > allowed:
             raise ChannelError(
                 f"{self.peer} sent an oversized frame: {header.length} bytes, where {allowed} are "
                 "allowed"

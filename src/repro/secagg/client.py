@@ -6,7 +6,7 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,6 +97,15 @@ class Party(Closing):
             raise ChannelError(f"{self.name} is not connected with {peer}")
         return self.channels[peer]
 
+    def _done(self, peer: str, number: int) -> None:
+        """Say that nothing follows for this round.
+
+        Whoever does not take it counts nothing of ours, and ends the round or is gone: what comes
+        back says which, better than we could.
+        """
+        with suppress(ChannelError):
+            self._to(peer).send(Kind.DONE, number)
+
     def _answer(self, kind: Kind, deadline: float | None) -> Frame:
         """What the parameter server says next: a frame of `kind` for a new round, or a failure."""
         frame = self._to(PARAMETERS).receive(deadline)
@@ -158,6 +167,8 @@ class Client(Party):
     def submit(self, number: int, shares: Sequence[NDArray]) -> None:
         """Send one share to every server, or the one vector to the parameter server.
 
+        When the last one has been sent, every receiver gets a DONE: until then nobody counts us.
+
         Args:
             number: the round.
             shares: for each server either a key (uint8, shape (16,)) or elements (uint64).
@@ -180,6 +191,8 @@ class Client(Party):
                     reason = f"{name}: {problem}".encode()[:SHORT]
                     self._to(PARAMETERS).send(Kind.FAIL, number, reason)
                     raise
+            for name in self._receivers:
+                self._done(name, number)
 
     def uplinks(self) -> list[Channel]:
         """The connections over which the shares, or the vectors, are sent."""
@@ -209,6 +222,7 @@ class Operator(Party):
         payload = Order(size, ring.modulus).pack() + model.astype(REAL).tobytes()
         with self._or_failed():
             self._to(PARAMETERS).send(Kind.START, 0, payload)
+            self._done(PARAMETERS, 0)
 
     def result(self) -> tuple[int, Elements]:
         """Wait for the end of the round: its number, and the sum over all clients.

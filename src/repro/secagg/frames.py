@@ -5,6 +5,10 @@ counts the frames of its connection, and holds length and SHA-256 checksum (16 b
 payload and a CRC-32 of itself; its numbers are big-endian, those in payloads little-endian. TLS
 keeps everybody else out; the header guards against the parties' own mistakes and games: a frame
 that comes twice, late, cut short, too long or altered is refused with an error that says so.
+
+Whatever a party gives to a round (the operator's order, a client's share, a server's sum) counts
+only with the DONE that the party sends after it. As the frames of a connection are read in order, a
+second copy is met before the round can be complete, however late it is read.
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ from numpy.typing import NDArray
 _HEADER = struct.Struct(">4sBBxxQIIQQ16s")
 _CHECK = struct.Struct(">I")
 _ORDER = struct.Struct("<QQ")
-_MAGIC, _VERSION = b"rpSA", 1
+_MAGIC, _VERSION = b"rpSA", 2
 
 NOBODY = 2**32 - 1
 """In place of a client's or a server's number."""
@@ -60,10 +64,14 @@ class Kind(enum.IntEnum):
     SUM = 9  # parameter server to operator: sum of all (uint64 each)
     FAIL = 10  # anybody: the round is over, and why (text)
     TRAFFIC = 11  # operator and parameter server: question and answer about bytes sent (JSON)
+    DONE = 12  # after a START, a share or a vector, a PARTIAL: nothing follows for this round
 
 
 NUMBERS = frozenset({Kind.MODEL, Kind.KEY, Kind.VECTOR, Kind.PARTIAL, Kind.SUM})
 """Kinds whose payload counts as payload in `Traffic`; all bytes count as bytes on the wire."""
+
+EMPTY = frozenset({Kind.WELCOME, Kind.OPENED, Kind.DONE})
+"""Kinds without a payload."""
 
 
 @dataclass(frozen=True)

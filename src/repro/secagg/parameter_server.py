@@ -6,12 +6,13 @@ import json
 import os
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from repro._validate import integer
 from repro.secagg.certificates import OPERATOR, client_name, server_names
+from repro.secagg.channel import Channel
 from repro.secagg.frames import (
     LARGEST,
     ORDER_BYTES,
@@ -24,7 +25,7 @@ from repro.secagg.frames import (
     Traffic,
     words,
 )
-from repro.secagg.node import Fault, Gone, Node
+from repro.secagg.node import Fault, Gone, Node, Replaced
 from repro.secagg.ring import Elements, Ring
 from repro.secagg.shares import reconstruct
 
@@ -41,6 +42,9 @@ class ParameterServer(Node):
 
     With no intermediate servers at all (federated learning without secret sharing) the clients send
     their vectors here, and the sum is sent on only if all n came; this server sees each of them.
+
+    A server's sum (or a client's vector) is taken with the DONE that follows it, and a START too:
+    so a second copy before that DONE always ends the round.
 
     Args:
         folder: with the certificate `parameters`.
@@ -114,21 +118,23 @@ class ParameterServer(Node):
         Raises:
             Fault: there is no complete sum.
         """
+        self._gather([Kind.DONE], 0, [OPERATOR], self.time_limit)
         try:
             order = Order.unpack(start, self._ring.modulus)
         except FrameError as problem:
             raise Fault(f"{OPERATOR} sent {problem}") from problem
         self._assemble()
-        before = self._counts()
+        links = dict(self.peers)  # kept: a client that has said DONE may be gone at the end
+        before = self._counts(links)
         self._size = order.size
         for name in self._servers:
             self.send(name, Kind.OPEN, number, order.pack())
-        self._gather(Kind.OPENED, number, self._servers, self.time_limit)
+        self._gather([Kind.OPENED], number, self._servers, self.time_limit)
         for name in self._clients:
             self.send(name, Kind.MODEL, number, memoryview(start)[ORDER_BYTES:])
         kind = Kind.PARTIAL if self._servers else Kind.VECTOR
-        sums = self._gather(kind, number, self._sources, 2 * self.time_limit)
-        after = self._counts()
+        sums = self._gather([kind, Kind.DONE], number, self._sources, 2 * self.time_limit)
+        after = self._counts(links)
         self._traffic = {link: after[link] - before[link] for link in after}
         return reconstruct(np.stack([self._checked(name, sums[name]) for name in sums]), self._ring)
 
@@ -147,18 +153,23 @@ class ParameterServer(Node):
                 raise Fault(f"{name} sent {frame.kind.name} before the round was open", name)
 
     def _gather(
-        self, kind: Kind, number: int, names: Sequence[str], seconds: float
+        self, kinds: Sequence[Kind], number: int, names: Sequence[str], seconds: float
     ) -> dict[str, bytearray]:
-        """One frame of `kind` from each of `names`; anything else ends the round."""
+        """One frame of each of `kinds`, in this order, from each of `names`: the first's payload.
+
+        Anything else ends the round.
+        """
         deadline, got = time.monotonic() + seconds, {}
-        while len(got) < len(names):
+        due = {name: list(kinds) for name in names}
+        while any(due.values()):
             try:
                 name, frame = self.next(deadline)
             except TimeoutError:
-                late = ", ".join(name for name in names if name not in got)
-                raise Fault(f"{late} sent no {kind.name} within {seconds:g} s") from None
+                late = [f"{name} sent no {left[0].name}" for name, left in due.items() if left]
+                raise Fault(f"{', '.join(late)} within {seconds:g} s") from None
             except Gone as gone:
-                if gone.name in self._clients and (kind == Kind.PARTIAL or gone.name in got):
+                owes = due.get(gone.name) or (gone.name in due and isinstance(gone, Replaced))
+                if gone.name in self._clients and not owes and kinds[0] != Kind.OPENED:
                     continue  # the servers know whether they need it any more; or nobody does
                 raise
             if frame is None:
@@ -167,13 +178,16 @@ class ParameterServer(Node):
                 if name in self._servers and frame.round < 2**63:
                     self._last = max(self._last, frame.round)  # it may have served another one
                 raise Fault(f"{name}: {frame.text}")
-            if frame.kind != kind or frame.round != number or name in got or name not in names:
+            left = due.get(name, [])
+            if frame.round != number or [frame.kind] != left[:1]:
+                awaited = f"{left[0].name} of round {number}" if left else "nothing"
                 raise Fault(
-                    f"{name} sent {frame.kind.name} for round {frame.round}, where {kind.name} of "
-                    f"round {number} was due",
+                    f"{name} sent {frame.kind.name} for round {frame.round}, where {awaited} was "
+                    "due",
                     name,
                 )
-            got[name] = frame.payload
+            left.pop(0)
+            got.setdefault(name, frame.payload)
         return got
 
     def _checked(self, name: str, payload: bytearray) -> Elements:
@@ -201,12 +215,11 @@ class ParameterServer(Node):
                 self.log(str(fault))
             self.drop(name)
 
-    def _counts(self) -> dict[str, Traffic]:
+    def _counts(self, links: Mapping[str, Channel]) -> dict[str, Traffic]:
         """Bytes so far from the servers, and to the clients."""
-        peers = self.peers
         return {
-            "sums": sum((peers[n].received for n in self._servers if n in peers), Traffic()),
-            "broadcast": sum((peers[n].sent for n in self._clients if n in peers), Traffic()),
+            "sums": sum((links[name].received for name in self._servers), Traffic()),
+            "broadcast": sum((links[name].sent for name in self._clients), Traffic()),
         }
 
     def _report(self) -> None:

@@ -23,6 +23,10 @@ class IntermediateServer(Node):
     It takes exactly one share of each client in a round, and sends the parameter server the sum and
     the set of clients in it. Whatever goes wrong ends the round: the sum so far is forgotten.
 
+    A client counts when its DONE has come, and all must count before the sum is sent: so a second
+    share that a client sends before its DONE always ends the round. What it sends after its DONE
+    ends the round if that is still open, and its connection otherwise; the sum is never touched.
+
     Args:
         number: j, counted from 0.
         folder: with its certificate.
@@ -30,7 +34,7 @@ class IntermediateServer(Node):
         parameters: address of the parameter server.
         clients: n; the clients are 0, …, n - 1.
         ring: of the shares.
-        time_limit: seconds from the opening of a round to the last share.
+        time_limit: seconds from the opening of a round to the last client's DONE.
     """
 
     def __init__(
@@ -48,7 +52,8 @@ class IntermediateServer(Node):
         self._names = [client_name(i) for i in range(integer("clients", clients, 1))]
         self._last = 0  # the latest round that was opened here; none is opened twice
         self._total: Elements | None = None  # None: no round is open
-        self._have: set[str] = set()
+        self._have: set[str] = set()  # whose share is in the sum
+        self._done: set[str] = set()  # who said, besides, that this was all
         self._deadline: float | None = None
         super().__init__(server_name(number), folder, listener, self._names, time_limit)
         self.keep_connected(parameters)
@@ -66,8 +71,9 @@ class IntermediateServer(Node):
                 if frame is not None:
                     self._take(name, frame)
             except TimeoutError:
-                late = ", ".join(name for name in self._names if name not in self._have)
-                self._fail(f"no share of {late} came within {self.time_limit:g} s")
+                late = [name for name in self._names if name not in self._done]
+                lack = [f"no {'DONE' if n in self._have else 'share'} of {n}" for n in late]
+                self._fail(f"{', '.join(lack)} came within {self.time_limit:g} s")
             except Fault as fault:
                 self._lost(fault)
 
@@ -83,7 +89,11 @@ class IntermediateServer(Node):
             else:
                 self._close()
         elif frame.kind in (Kind.KEY, Kind.VECTOR):
+            self._in_turn(name, frame, "share", self._have)
             self._add(name, frame)
+        elif frame.kind == Kind.DONE:
+            self._in_turn(name, frame, "DONE", self._done)
+            self._count(name)
         else:
             raise Fault(f"{name} sent {frame.kind.name}, which is no share", name)
 
@@ -97,18 +107,21 @@ class IntermediateServer(Node):
         except FrameError as problem:
             self.send(PARAMETERS, Kind.FAIL, self._last, str(problem).encode())
             return
-        self._last, self._have = frame.round, set()
+        self._last, self._have, self._done = frame.round, set(), set()
         self._total = np.zeros(order.size, np.uint64)
         self._deadline = time.monotonic() + self.time_limit
         self.send(PARAMETERS, Kind.OPENED, self._last)
 
-    def _add(self, name: str, frame: Frame) -> None:
+    def _in_turn(self, name: str, frame: Frame, what: str, sent: set[str]) -> None:
+        """Refuse what is for another round, has come before, or comes when the round is over."""
         if frame.round != self._last:
-            raise Fault(f"{name} sent a share for round {frame.round} in round {self._last}", name)
-        if name in self._have:
-            raise Fault(f"{name} sent a second share for round {frame.round}", name)
+            raise Fault(f"{name} sent a {what} for round {frame.round} in round {self._last}", name)
+        if name in sent:
+            raise Fault(f"{name} sent a second {what} for round {frame.round}", name)
         if self._total is None:
-            raise Fault(f"{name} sent a share for round {frame.round}, which is over", name)
+            raise Fault(f"{name} sent a {what} for round {frame.round}, which is over", name)
+
+    def _add(self, name: str, frame: Frame) -> None:
         length = KEY_BYTES if frame.kind == Kind.KEY else self._total.nbytes
         if len(frame.payload) != length:
             raise Fault(
@@ -123,14 +136,20 @@ class IntermediateServer(Node):
                 raise Fault(f"{name} sent no elements: {problem}", name) from problem
             self._ring.add(self._total, vector, out=self._total)
         self._have.add(name)
-        if len(self._have) == len(self._names):
+
+    def _count(self, name: str) -> None:
+        if name not in self._have:
+            raise Fault(f"{name} sent a DONE for round {self._last} without a share", name)
+        self._done.add(name)
+        if len(self._done) == len(self._names):
             self._finish()
 
     def _finish(self) -> None:
-        whose = np.packbits([name in self._have for name in self._names])
+        whose = np.packbits([name in self._done for name in self._names])
         sums = self._total.astype(WORD, copy=False).tobytes() + whose.tobytes()
         self._close()
         self.send(PARAMETERS, Kind.PARTIAL, self._last, sums)
+        self.send(PARAMETERS, Kind.DONE, self._last)
 
     def _lost(self, fault: Fault) -> None:
         """A party is gone or to be shown out; the round survives only if it needs it no more."""
@@ -140,7 +159,7 @@ class IntermediateServer(Node):
         left = isinstance(fault, Gone) and not isinstance(fault, Replaced)
         if fault.name == PARAMETERS:
             self._close()
-        elif self._total is not None and not (left and fault.name in self._have):
+        elif self._total is not None and not (left and fault.name in self._done):
             self._fail(str(fault))
         elif not isinstance(fault, Gone):
             self.log(str(fault))

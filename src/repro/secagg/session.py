@@ -37,8 +37,8 @@ class Round:
         total: the decoded sum over all clients, float64, shape (parameters,).
         elements: the same as elements of the ring.
         seconds: of `encoding`, `sharing`, `opening` (servers get ready, the model is broadcast),
-            `transmission` (every client sends its shares) and `aggregation` (from the last share
-            sent until the sum is back); for all clients together, who act one after the other.
+            `transmission` (every client sends its shares) and `aggregation` (from then until the
+            sum is back); for all clients together, who act one after the other.
         traffic: bytes of the round, summed over the parties: `uploads` (from clients), `sums`
             (servers to parameter server), `broadcast` (parameter server to clients).
     """
