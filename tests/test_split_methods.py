@@ -11,12 +11,16 @@ from repro import paths
 from repro.federated import masks
 from repro.federated.client_data import ClientData, dirichlet_split, own_tests
 from repro.federated.exits import distillation
+from repro.federated.lg_fedavg import LGFedAvg
 from repro.federated.pmsfl import PMSFL
 from repro.federated.pmsfl_experiments import METHODS, depths, device_of, keys_of, pmsfl_run
 from repro.federated.split_data import load_clients
 from repro.federated.split_evaluation import client_accuracies
-from repro.federated.split_methods import LGFedAvg, SplitFed, SplitFedDP, SplitFedPM, Standalone
 from repro.federated.split_training import DivergedError
+from repro.federated.splitfed import SplitFed
+from repro.federated.splitfed_dp import SplitFedDP
+from repro.federated.splitfed_pm import SplitFedPM
+from repro.federated.standalone import Standalone
 from repro.models.split import resnet18, split, transformer
 
 # Step by step ---------------------------------------------------------------------------------------

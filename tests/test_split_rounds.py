@@ -13,8 +13,8 @@ from repro.federated.flat_blocks import FlatBlocks
 from repro.federated.parametrisations import MaskTraining, WeightTraining
 from repro.federated.pmsfl_experiments import pmsfl_run
 from repro.federated.split_evaluation import client_accuracies
-from repro.federated.split_methods import SplitFed
 from repro.federated.split_server import SplitServer
+from repro.federated.splitfed import SplitFed
 from repro.models.split import resnet18, split, statistics_from, transformer
 
 

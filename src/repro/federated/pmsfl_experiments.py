@@ -11,21 +11,19 @@ import torch
 from repro._validate import choice, integer
 from repro.federated import masks
 from repro.federated.client_data import ClientData
+from repro.federated.depthfl import DepthFL
+from repro.federated.lg_fedavg import LGFedAvg
+from repro.federated.local_only import LocalOnly
 from repro.federated.parametrisations import MaskTraining
 from repro.federated.pmsfl import PMSFL
 from repro.federated.split_checkpoint import Checkpoint
 from repro.federated.split_data import load_clients
 from repro.federated.split_evaluation import client_accuracies
-from repro.federated.split_methods import (
-    DepthFL,
-    LGFedAvg,
-    LocalOnly,
-    SplitFed,
-    SplitFedDP,
-    SplitFedPM,
-    Standalone,
-)
 from repro.federated.split_training import Plan, SplitMethod
+from repro.federated.splitfed import SplitFed
+from repro.federated.splitfed_dp import SplitFedDP
+from repro.federated.splitfed_pm import SplitFedPM
+from repro.federated.standalone import Standalone
 from repro.models.split import DEPTH, SplitNetwork, resnet18, transformer
 
 RUN = "repro.federated.pmsfl_experiments:pmsfl_run"
