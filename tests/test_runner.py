@@ -68,11 +68,21 @@ def run(jobs=2, ids=()):
 
 
 def start(root):
-    """Start a run in a process of its own."""
+    """Start a run in a process of its own, as from a terminal.
+
+    A background job of a shell ignores interrupts, and so would whatever it starts.
+    """
     environment = {**os.environ, "REPRO_ROOT": str(root), "PYTHONPATH": python_path()}
     command = [sys.executable, "-m", "reproduce", "run", "--jobs", "2"]
     pipe = subprocess.PIPE
-    return subprocess.Popen(command, env=environment, stdout=pipe, stderr=pipe, text=True)
+    return subprocess.Popen(
+        command,
+        env=environment,
+        stdout=pipe,
+        stderr=pipe,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
 
 
 def wait_for(condition, seconds=30):
