@@ -39,7 +39,7 @@ import torch
 from torch.nn import functional
 
 from repro.datasets.adult_stand_in import load_adult_stand_in
-from repro.federated.mspafl import LocalTraining, Round, Variant, train
+from repro.federated.mspafl.algorithm import LocalTraining, Round, Variant, train
 from repro.federated.partition import deal
 from repro.models.logistic import signed
 

@@ -1,6 +1,6 @@
 """The task pool: training runs as pure functions of (configuration, seed), each kept in one record.
 
-    records = run_tasks([Task("repro.federated.experiments:random_participation_run", config, 0)])
+    records = run_tasks([Task("reproduce.papers.random_participation.runs:random_participation_run", config, 0)])
 
 A record is a JSON file below `data/runs/`, named by a hash of function, configuration, seed and the
 code the function depends on. A record that is there is not computed again; one that is damaged
