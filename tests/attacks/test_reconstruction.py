@@ -29,6 +29,7 @@ from repro.attacks import (
 from repro.attacks.priors import total_variation
 from repro.attacks.reconstruction import bottom
 from repro.attacks.stacked_lbfgs import minimise
+from repro.federated.pmsfl.blocks import FlatBlocks
 from repro.models.split import resnet18
 from split_attacks import dense, rng, small
 
