@@ -106,11 +106,10 @@ def run_length_delta(
         )
 
     poisson = ModelSplitting(sigma, submodels=1, rate=rate, clip=clip)
+    one_epoch = balanced(epoch)
     runs = {
         "balanced": [balanced(int(t)) for t in iterations],
-        f"balanced, epochs of {epoch}": [
-            compose(balanced(epoch), int(t) // epoch) for t in iterations
-        ],
+        f"balanced, epochs of {epoch}": [compose(one_epoch, int(t) // epoch) for t in iterations],
         "Poisson": [compose(poisson, int(t)) for t in iterations],
     }
     return {

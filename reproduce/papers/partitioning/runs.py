@@ -14,12 +14,12 @@ from repro._validate import choice, integer
 from repro.datasets import Dataset, load_cifar10, load_digits
 from repro.federated.participation import BalancedIterations, PoissonIterations
 from repro.federated.partitioning.algorithms import (
+    NoisyDescent,
     Sampling,
-    Settings,
     Splitting,
     Step,
-    train,
     train_federated,
+    train_on_submodels,
 )
 from repro.federated.partitioning.local_training import Local
 from repro.federated.partitioning.submodels import middle_blocks, split_parameters
@@ -42,7 +42,7 @@ def partitioning_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
             the private training is on all data, and the pretraining is ignored), "records" (of the
             data to train on privately; 0: all); "submodels", "first" and "last" (blocks not split);
             "sampling" ("poisson" or "balanced"), "iterations" (T), "participations" (k; the Poisson
-            rate is k / T); "samples_per_user" (1: central training, `train`; more:
+            rate is k / T); "samples_per_user" (1: central training, `train_on_submodels`; more:
             `train_federated` with "local_iterations" and "local_rate"); "clip" and "unsplit_clip"
             (None: not clipped), "sigma", "learning_rate", "momentum"; "evaluate_every".
         seed: >= 0; decides halves, start, every draw and the noise. Two configurations that differ
@@ -93,7 +93,7 @@ def partitioning_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
     splitting = Splitting(config["submodels"], config["first"], config["last"])
     limits = [math.inf if config[k] is None else config[k] for k in ("clip", "unsplit_clip")]
     optimiser = (config["sigma"], config["learning_rate"], config["momentum"])
-    settings = Settings(*limits, *optimiser)
+    descent = NoisyDescent(*limits, *optimiser)
     users = integer("samples_per_user", config["samples_per_user"], 1)
     sampling = _sampling(config, len(private) // users)
     curves: dict[str, list[float]] = {}
@@ -110,7 +110,9 @@ def partitioning_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
         "watch_every": config["evaluate_every"],
     }
     if users == 1:
-        train(net, images, labels, sampling, splitting, settings, for_training, **options)
+        train_on_submodels(
+            net, images, labels, sampling, splitting, descent, for_training, **options
+        )
     else:
         held = sampling.records * users
         train_federated(
@@ -120,7 +122,7 @@ def partitioning_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
             sampling,
             splitting,
             Local(config["local_iterations"], config["local_rate"]),
-            settings,
+            descent,
             for_training,
             **options,
         )

@@ -7,6 +7,7 @@ Theorem 3.8 and section 3.3. Letters of the paper: T (iterations), k (participat
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -61,6 +62,8 @@ class BalancedIterationSubsampling(Mechanism):
       ValueError: an argument out of range.
     """
 
+    worse_direction: ClassVar[str] = "remove"
+
     sigma: float
     _: KW_ONLY
     iterations: int
@@ -89,11 +92,6 @@ class BalancedIterationSubsampling(Mechanism):
 
     def _ratio(self, a: float):
         return balanced_ratio(float(a), self.iterations, self.participations)
-
-    def _log_delta_in(self, epsilon, direction, method):
-        if direction == "both" and method != "paper" and self._same is None:
-            direction = "remove"
-        return super()._log_delta_in(epsilon, direction, method)
 
     def _log_delta(self, epsilon, direction, method):
         if self._same is not None:

@@ -32,6 +32,7 @@ _NEARBY = (-0.6, -0.25, -0.08, 0.0, 0.08, 0.25)  # log r tried, relative to the 
 _LAPLACE = 256  # points of the integral over s
 _SUP = 0.46883  # largest sqrt(v) exp(-v) I_0(v), attained at v = 0.79
 _ROUNDING = 4e-15  # relative to the largest terms of a sum
+_WEIGHTS = (0.3, 1.0, 3.0)  # of v in the exponential bound on a small v
 _CORE = (0.5, 0.7, 0.85)  # v above this share of its mean takes the kappa of that point
 
 
@@ -122,6 +123,7 @@ def _log_chance_above(weight: np.ndarray, spread: np.ndarray, size: int, n: floa
         return float(log_sum(n / 2 * log_s + log_laplace, axis=0) + scale)
 
     plain = log_power_mean(0.0)
+    beyond = {w: log_power_mean(w) for w in _WEIGHTS}
     best = n * np.log(_SUP) + plain
     for share in _CORE:
         core = share * mean
@@ -129,7 +131,7 @@ def _log_chance_above(weight: np.ndarray, spread: np.ndarray, size: int, n: floa
         if core < 1 or kappa >= _SUP:
             continue
         # Below the core p sqrt(v) is at most _SUP; exp(w (core - v)) is at least one there.
-        for w in (0.3, 1.0, 3.0):
-            rare = n * np.log(_SUP) + w * core + log_power_mean(w)
+        for w, log_mean in beyond.items():
+            rare = n * np.log(_SUP) + w * core + log_mean
             best = min(best, float(np.logaddexp(n * np.log(kappa) + plain, rare)))
     return min(best, 0.0)

@@ -7,6 +7,7 @@ Theorems 3.4 and 3.5 and section 3.2.2. Letters of the paper: d (submodels), c (
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -69,7 +70,8 @@ class ModelSplitting(Mechanism):
 
     Removing a record is the worse direction, at every epsilon and every Renyi order: under Q the log ratio
     is a convex function of a normal vector, hence (Ehrhard) distributed like a convex function of one
-    normal, and crosses a Gaussian mechanism's loss at most twice; ``_balanced`` has the details.
+    normal, and crosses a Gaussian mechanism's loss at most twice; `repro.accounting.partitioning.ratio` has the
+    details. Compositions are pairs of the same kind, so it holds for them as well.
 
     The same mechanism is also dropout of rate 1/2 (Corollary 3.7: ``submodels=2``, ``clip`` for the
     parameters whose gradient vanishes where a node is dropped, ``unsplit_clip`` for all others);
@@ -93,6 +95,8 @@ class ModelSplitting(Mechanism):
     Raises:
       ValueError: an argument out of range.
     """
+
+    worse_direction: ClassVar[str] = "remove"
 
     sigma: float
     _: KW_ONLY

@@ -18,6 +18,7 @@ the moments, whose errors are returned beside them.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 import mpmath as mp
@@ -48,6 +49,7 @@ class Nodes(NamedTuple):
     log_weight: np.ndarray
 
 
+@lru_cache(maxsize=256)
 def gauss_nodes(a: float, m: int) -> Nodes:
     """The m-point Gauss rule of X: it has the moments exp(a^2 n (n - 1) / 2), n < 2m.
 

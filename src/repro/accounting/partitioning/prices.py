@@ -260,8 +260,13 @@ def _bounds(known, rules, log_strike, end, points, put, upper):
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         x = np.exp(log_x)
         h = np.exp(_log_payoff(log_x, strike, width, put) - scale)
+        # All rules at once: a call costs more than its few values.
+        nodes = np.concatenate([rule.nodes for rule in rules])
+        price, slope = _price_and_slope(nodes, width, strike, scale, put)
+        ends = np.cumsum([rule.nodes.size for rule in rules])
         for j, rule in enumerate(rules):
-            newton = _newton(rule.nodes, width, strike, scale, put)
+            own = slice(ends[j] - rule.nodes.size, ends[j])
+            newton = _newton(rule.nodes, price[:, own], slope[:, own])
             near = _near(log_x, np.log(np.unique(rule.nodes)), apart)
             result[j] = _one_rule(rule, newton, known.noise, x, h, near, upper)
         result = np.where(np.isnan(result), nothing, result)
@@ -293,13 +298,17 @@ def _one_rule(rule: Rule, newton, noise, x, h, near, upper):
     return value + slack if upper else value - slack
 
 
-def _newton(z: np.ndarray, width: float, strike, scale, put: bool) -> np.ndarray:
-    """Newton coefficients of the interpolating polynomial, shape (n, nodes)."""
+def _price_and_slope(z: np.ndarray, width: float, strike, scale, put: bool):
+    """The price for each value z of M, relative to its scale, and its derivative; shape (n, values)."""
     log_z = np.log(z)
-    column = np.exp(_log_payoff(log_z, strike, width, put) - scale)
+    price = np.exp(_log_payoff(log_z, strike, width, put) - scale)
     hedge = (strike - log_z) / width
     slope = -ndtr(hedge - width / 2) if put else ndtr(width / 2 - hedge)
-    slope = slope * np.exp(-scale)
+    return price, slope * np.exp(-scale)
+
+
+def _newton(z: np.ndarray, column: np.ndarray, slope: np.ndarray) -> np.ndarray:
+    """Newton coefficients of the polynomial through the prices ``column`` at z, shape (n, nodes)."""
     result = [column[:, 0]]
     for j in range(1, z.size):
         gap = z[j:] - z[:-j]

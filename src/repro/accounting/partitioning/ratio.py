@@ -70,6 +70,7 @@ class BalancedRatio:
 
     def __init__(self, a: float, iterations: int, participations: int) -> None:
         self.a, self.size, self.k = a, iterations, participations
+        self._priced: dict[tuple[float, str, bool], np.ndarray] = {}
         self.width = a * participations / np.sqrt(iterations)
         self.log_min = -(a**2) * participations * (iterations - participations) / (2 * iterations)
 
@@ -183,6 +184,15 @@ class BalancedRatio:
             return np.log(profile(getattr(self.blocks, name), epsilon))
 
     def _by_moments(self, epsilon, direction, *, upper):
+        if epsilon.size != 1:
+            return self._prices(epsilon, direction, upper)
+        # The searches for epsilon start from the same points for every method.
+        key = float(epsilon[0]), direction, upper
+        if key not in self._priced:
+            self._priced[key] = self._prices(epsilon, direction, upper)
+        return self._priced[key].copy()
+
+    def _prices(self, epsilon: np.ndarray, direction: str, upper: bool) -> np.ndarray:
         if self.mixture is None:
             return np.full(epsilon.shape, np.inf if upper else -np.inf)
         if direction == "remove":
