@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, chisquare
 
+from repro.federated.client_data import deal
 from repro.federated.mspafl.algorithm import LocalTraining, Variant, _generators, train
 from repro.federated.mspafl.batches import RecordDraws
 from repro.federated.mspafl.uploads import clip_rows
-from repro.federated.partition import deal
 from repro.models.logistic import gradient, recall, signed
 
 N, HELD, SIZE = 6, 9, 5

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from repro.datasets.adult_stand_in import load_adult_stand_in
+from repro.datasets.adult import load_adult_stand_in
 from repro.federated.mspafl.algorithm import LocalTraining, Variant, train
 from repro.models.logistic import signed
 from reproduce.papers.mspafl import compare
@@ -97,7 +97,7 @@ def test_what_is_measured_is_what_a_direct_evaluation_finds():
     run = mspafl_run(config, 4)
     training, test = load_adult_stand_in("train"), load_adult_stand_in("test")
     features, labels = test.features[:300], test.labels[:300]
-    from repro.federated.partition import deal
+    from repro.federated.client_data import deal
 
     rng = np.random.default_rng(np.random.SeedSequence(4, spawn_key=(3,)))
     holdings = deal(training.labels, 20, 30, "one_label", rng)
