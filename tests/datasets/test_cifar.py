@@ -72,7 +72,12 @@ def archive(place, monkeypatch, change=None):
 
 def subset(place, monkeypatch, **change):
     images, labels = photographs(20, seed=1)
-    content = {"images": images, "labels": labels, "classes": np.array(cifar.CIFAR10_CLASSES), **change}
+    content = {
+        "images": images,
+        "labels": labels,
+        "classes": np.array(cifar.CIFAR10_CLASSES),
+        **change,
+    }
     for part in ("train", "test"):
         np.savez(place / "mirror" / FILES[f"cifar10_{part}"], **content)
     describe(place, monkeypatch)
