@@ -30,8 +30,8 @@ from typing import Any
 
 from repro import paths
 from repro.atomic import SUFFIX, WriteError, write_json
-from reproduce import fingerprint, parameters
-from reproduce.catalogue import Figure
+from reproduce import fingerprint
+from reproduce.catalogue import CatalogueError, Figure
 from reproduce.display import Display
 from reproduce.machine import THREADS, cores, python_path
 
@@ -135,23 +135,10 @@ def _sha256(path: Path) -> str:
 
 def preflight(entry: Figure, profile: str) -> str:
     """What is wrong with a notebook before it runs (no file, misspelled parameter …), or ""."""
-    if not entry.notebook.is_file():
-        return f"no such notebook: {entry.notebook}"
     try:
-        declared = parameters.declared(entry.notebook)
-        where = f"{entry.notebook.name} against the catalogue"
-        for name in (profile, "quick"):
-            parameters.check(where, entry.parameters(name), declared)
-    except parameters.ParameterError as problem:
+        entry.parameters(profile)
+    except CatalogueError as problem:
         return str(problem)
-    quick = entry.parameters("quick")
-    differing = [name for name, value in declared.items() if value != quick[name]]
-    if differing:
-        name = differing[0]
-        return (
-            f"{entry.notebook.name}: the parameters cell has {name} = {declared[name]!r}, "
-            f"the quick profile of the catalogue {quick[name]!r}"
-        )
     return ""
 
 

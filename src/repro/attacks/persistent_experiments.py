@@ -24,7 +24,7 @@ from repro.attacks.reconstruction_experiments import (
 from repro.attacks.victims import Batch, Noise, Victim, accelerator, batch_of
 from repro.federated.split_data import load_clients
 
-RUN = "repro.attacks.persistent_experiments:persistent_run"
+RUN = "pmsfl/repeated_attack"
 
 _KEYS = {
     "data", "clients", "width", "layers", "depth", "rounds", "participation", "iterations", "batch",

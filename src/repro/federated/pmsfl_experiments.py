@@ -26,7 +26,7 @@ from repro.federated.splitfed_pm import SplitFedPM
 from repro.federated.standalone import Standalone
 from repro.models.split import DEPTH, SplitNetwork, resnet18, transformer
 
-RUN = "repro.federated.pmsfl_experiments:pmsfl_run"
+RUN = "pmsfl/training"
 
 METHODS: dict[str, type[SplitMethod]] = {
     "standalone": Standalone,

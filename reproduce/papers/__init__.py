@@ -1,0 +1,1 @@
+"""One folder per paper, with its catalogue; what several of them share stands beside them."""

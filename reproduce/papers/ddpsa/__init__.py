@@ -1,0 +1,1 @@
+"""DDP-SA: the catalogue, and what only the figures of this paper need."""

@@ -1,0 +1,1 @@
+"""PM-SFL: the catalogue, and what only the figures of this paper need."""
