@@ -24,7 +24,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +33,7 @@ from reproduce import fingerprint
 from reproduce.catalogue import CatalogueError, Figure
 from reproduce.display import Display
 from reproduce.machine import THREADS, cores, python_path
+from reproduce.outcome import Outcome
 
 SCRAP_SECONDS = 600
 """Age from which an unfinished file counts as left behind."""
@@ -41,30 +41,6 @@ SCRAP_SECONDS = 600
 
 class RunError(Exception):
     """Nothing can be run at all; the message is one line for the user."""
-
-
-@dataclass
-class Outcome:
-    """What became of one figure.
-
-    Attributes:
-        entry: the figure.
-        status: "kept" (up to date), "done" or "failed".
-        seconds, peak_mib: cost of the run that made the files; None where there is none.
-        verdicts: verdict -> number of claims.
-        error: one line, for "failed".
-        trace: the end of the traceback.
-        kept: what remains of a failed run, for the reader.
-    """
-
-    entry: Figure
-    status: str
-    seconds: float | None = None
-    peak_mib: float | None = None
-    verdicts: Mapping[str, int] = field(default_factory=dict)
-    error: str = ""
-    trace: Sequence[str] = ()
-    kept: str = ""
 
 
 # State --------------------------------------------------------------------------------------------
