@@ -23,13 +23,13 @@ def renyi_curves(
     """Renyi divergence of a whole run against the order (Figures 2, 3 and 7).
 
     Args:
-      alpha: whole orders >= 2, shape (n,).
-      iterations, participations: T and k; the Poisson rate is k / T.
-      sigma, clip: of the run.
+        alpha: whole orders >= 2, shape (n,).
+        iterations, participations: T and k; the Poisson rate is k / T.
+        sigma, clip: of the run.
 
     Returns:
-      label -> method -> divergence, shape (n,). "balanced": bound (3) as "paper", and the bracket
-      around the larger of both directions. "Poisson": Theorem 3.11, exact.
+        label -> method -> divergence, shape (n,). "balanced": bound (3) as "paper", and the bracket
+        around the larger of both directions. "Poisson": Theorem 3.11, exact.
     """
     balanced = BalancedIterationSubsampling(
         sigma, iterations=iterations, participations=participations, clip=clip
@@ -51,7 +51,7 @@ def balanced_epsilon(
     """Epsilon of a whole run against the noise, balanced and Poisson (Figure 8).
 
     Returns:
-      label -> method ("paper", "lower", "upper") -> epsilon, shape of ``sigma``.
+        label -> method ("paper", "lower", "upper") -> epsilon, shape of `sigma`.
     """
     rate = participations / iterations
     curves: Curves = {"balanced": {}, "Poisson": {}}
@@ -81,16 +81,16 @@ def run_length_delta(
     """Delta at a fixed epsilon against the number of iterations (Figure 4).
 
     Args:
-      iterations: T, whole multiples of ``epoch``, shape (n,).
-      rate: k / T, the rate of Poisson sampling as well; ``rate * epoch`` must be whole.
-      epsilon, sigma, clip: of the run.
-      epoch: iterations per epoch of the composed variant (Remark 3.10).
+        iterations: T, whole multiples of `epoch`, shape (n,).
+        rate: k / T, the rate of Poisson sampling as well; `rate * epoch` must be whole.
+        epsilon, sigma, clip: of the run.
+        epoch: iterations per epoch of the composed variant (Remark 3.10).
 
     Returns:
-      label -> method -> delta, shape (n,).
+        label -> method -> delta, shape (n,).
 
     Raises:
-      ValueError: the numbers of participations do not come out whole.
+        ValueError: the numbers of participations do not come out whole.
     """
     epoch = integer("epoch", epoch, 1)
     share = float(positive("rate", rate)) * epoch

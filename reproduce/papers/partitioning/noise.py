@@ -2,7 +2,7 @@
 
 The tables print the standard deviation of the noise divided by a clipping norm and by the expected
 number of contributions, but not how the two clips, the two parts of the model and the sampling
-enter. Every reading tried is one entry of :data:`READINGS`.
+enter. Every reading tried is one entry of `READINGS`.
 """
 
 from __future__ import annotations
@@ -110,13 +110,13 @@ def noise_column(
     The split part is clipped to half of the norm that the table's noise is relative to.
 
     Args:
-      table: :data:`TABLE_1` or :data:`TABLE_2`.
-      rate: sampling rate, in (0, 1].
-      reading: a key of :data:`READINGS`.
-      unsplit_clip: clip of the part that is not split, in units of that norm, > 0.
+        table: `TABLE_1` or `TABLE_2`.
+        rate: sampling rate, in (0, 1].
+        reading: a key of `READINGS`.
+        unsplit_clip: clip of the part that is not split, in units of that norm, > 0.
 
     Returns:
-      standard deviation of the noise over the norm and over ``rate * population``.
+        standard deviation of the noise over the norm and over `rate * population`.
     """
     choice("reading", reading, tuple(READINGS))
     unsplit = float(positive("unsplit_clip", unsplit_clip))
@@ -143,7 +143,7 @@ def fitted_rate(table: FineTuning, *, reading: str) -> float:
     """The sampling rate, in [0.02, 1], at which a reading gives the printed row without splitting.
 
     Raises:
-      ValueError: there is none.
+        ValueError: there is none.
     """
     return _fitted(table, partial(noise_column, reading=reading), 0.02, 1.0, "rate")
 
@@ -152,7 +152,7 @@ def fitted_unsplit_clip(table: FineTuning, rate: float, *, reading: str) -> floa
     """The unsplit clip, in [0.05, 1], at which a reading gives the printed row without splitting.
 
     Raises:
-      ValueError: there is none.
+        ValueError: there is none.
     """
     return _fitted(
         table,
@@ -168,7 +168,7 @@ def really_spent(
 ) -> dict[int, dict[str, float]]:
     """What the printed noise really costs: submodels -> bracket of epsilon at delta = 1e-5.
 
-    The row of one submodel is the baseline: no splitting. Clips as in :func:`noise_column`.
+    The row of one submodel is the baseline: no splitting. Clips as in `noise_column`.
     """
     spent = {}
     for d, noise in table.printed.items():

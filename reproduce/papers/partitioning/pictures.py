@@ -23,10 +23,10 @@ def amplification(
     """Draw every mechanism's accounting of the paper (dashed) and the bracket of the truth (solid).
 
     Args:
-      axis: where to draw.
-      x: grid of the horizontal axis, shape (n,), for all curves; where "paper", "lower" and "upper"
-        have grids of their own, each curve's mapping holds them under "x paper", "x lower", ….
-      curves: label -> {"paper", "lower", "upper"} -> values of shape (n,); absent ones are left out.
+        axis: where to draw.
+        x: grid of the horizontal axis, shape (n,), for all curves; where "paper", "lower" and "upper"
+          have grids of their own, each curve's mapping holds them under "x paper", "x lower", ….
+        curves: label -> {"paper", "lower", "upper"} -> values of shape (n,); absent ones are left out.
     """
     for k, (label, methods) in enumerate(curves.items()):
         look = style.line(k)
@@ -61,11 +61,11 @@ def panels(
     """One panel a setting, a common legend above.
 
     Args:
-      settings: panel title -> (x, curves) as for :func:`amplification`.
-      xlabel, ylabel: with units; xscale, yscale: matplotlib scale names.
-      columns: panels side by side.
-      truth, paper: what solid and dashed lines mean, for the legend.
-      reference: (label, height) of horizontal lines.
+        settings: panel title -> (x, curves) as for `amplification`.
+        xlabel, ylabel: with units; xscale, yscale: matplotlib scale names.
+        columns: panels side by side.
+        truth, paper: what solid and dashed lines mean, for the legend.
+        reference: (label, height) of horizontal lines.
     """
     rows = -(-len(settings) // columns)
     width = 9.4 if columns > 1 else 6.4

@@ -32,12 +32,12 @@ def splitting_epsilon(
     """Epsilon of a whole run against the noise (Figures 1 and 5).
 
     Args:
-      sigma: standard deviations, shape (n,).
-      submodels: numbers of submodels; 1, "no splitting", is added.
-      rounds, rate, delta, clip: of the run.
+        sigma: standard deviations, shape (n,).
+        submodels: numbers of submodels; 1, "no splitting", is added.
+        rounds, rate, delta, clip: of the run.
 
     Returns:
-      label -> method ("paper", "lower", "upper") -> epsilon, shape (n,).
+        label -> method ("paper", "lower", "upper") -> epsilon, shape (n,).
     """
     curves = {}
     for label, d in _names(submodels).items():
@@ -64,13 +64,13 @@ def splitting_noise(
     """Noise that a budget asks for against the number of rounds (Figure 6).
 
     Args:
-      rounds: numbers of rounds, shape (n,).
-      submodels: numbers of submodels; 1, "no splitting", is added.
-      epsilon, delta: the budget; rate, clip: of the run.
-      rtol: relative width of the final bracket in sigma, for "lower" and "upper".
+        rounds: numbers of rounds, shape (n,).
+        submodels: numbers of submodels; 1, "no splitting", is added.
+        epsilon, delta: the budget; rate, clip: of the run.
+        rtol: relative width of the final bracket in sigma, for "lower" and "upper".
 
     Returns:
-      label -> method -> sigma, shape (n,): "lower" falls short of the budget's needs, "upper" meets them.
+        label -> method -> sigma, shape (n,): "lower" falls short of the budget's needs, "upper" meets them.
     """
     curves = {}
     for label, d in _names(submodels).items():

@@ -23,8 +23,8 @@ from repro.accounting import (
     compose,
 )
 from repro.accounting._discretise import optimistic
+from repro.accounting.partitioning.model_splitting import log_reverse_moments
 from repro.accounting.partitioning.printed import ORDERS, convert_epsilon, poisson_rdp, theorem_3_1
-from repro.accounting.partitioning.reverse import log_reverse_moments
 
 DIRECTIONS = ("remove", "add")
 EPSILON = np.array([0.0, 0.1, 0.5, 1.5])

@@ -21,10 +21,10 @@ from repro.accounting.mechanism import (
     Mechanism,
     frozen_field,
 )
+from repro.accounting.partitioning.blocks import ratio_losses
 from repro.accounting.partitioning.model_splitting import ModelSplitting
 from repro.accounting.partitioning.printed import theorem_3_1, whole_orders
 from repro.accounting.partitioning.ratio import SMALLEST_SHIFT, balanced_ratio
-from repro.accounting.partitioning.ratio_losses import ratio_losses
 from repro.accounting.partitioning.ratio_renyi import log_forward, log_reverse
 
 __all__ = ["BalancedIterationSubsampling"]
@@ -32,34 +32,34 @@ __all__ = ["BalancedIterationSubsampling"]
 
 @dataclass(frozen=True)
 class BalancedIterationSubsampling(Mechanism):
-    """A whole run of T iterations; ``compose`` it for several epochs (Remark 3.10).
+    """A whole run of T iterations; `compose` it for several epochs (Remark 3.10).
 
     Each record draws k of the T iterations, uniformly, independently of other records and in secret, and
-    contributes a gradient of norm at most ``clip`` to each of these; N(0, sigma^2 I) is added to
+    contributes a gradient of norm at most `clip` to each of these; N(0, sigma^2 I) is added to
     every iteration's sum. Gradients may depend on all earlier outputs.
 
     Formal guarantee: let a = clip / sigma. For all data sets that differ in one record, and in each
     direction, every f-divergence is at most that of P and Q = N(0, I_T), P the uniform mixture of the
     N(a mu, I_T) over the 0-1 vectors mu with k ones: given everything else, an adaptive direction is
     undone by a rotation that the history determines, and a smaller norm by adding noise. Constant
-    gradients of norm ``clip`` attain it, so P and Q are the truth, which ``"upper"`` and ``"lower"``
-    bracket deterministically, in the way that ``repro.accounting.partitioning.ratio`` explains. Removing the
+    gradients of norm `clip` attain it, so P and Q are the truth, which `"upper"` and `"lower"`
+    bracket deterministically, in the way that `repro.accounting.partitioning.ratio` explains. Removing the
     record is the worse direction at every epsilon, so "both" equals "remove".
 
-    ``"paper"`` is the paper's account: bound (3) of Theorem 3.1 with d = T at the orders 2 to 256,
+    `"paper"` is the paper's account: bound (3) of Theorem 3.1 with d = T at the orders 2 to 256,
     converted by Proposition 2.3. It is valid although Lemma 3.18, on which its second term rests, is false:
     that term bounds nothing, but the divergence that it is meant for never exceeds the other one, which
     the first term bounds.
 
     Args:
-      sigma: standard deviation of the noise, > 0 (scalar or array).
-      iterations: T >= 1.
-      participations: k in [1, T]; k = T is the plain Gaussian mechanism of sensitivity
-        clip sqrt(T), k = 1 one round of model splitting into T submodels.
-      clip: largest norm of one contribution, > 0 (scalar or array).
+        sigma: standard deviation of the noise, > 0 (scalar or array).
+        iterations: T >= 1.
+        participations: k in [1, T]; k = T is the plain Gaussian mechanism of sensitivity
+          clip sqrt(T), k = 1 one round of model splitting into T submodels.
+        clip: largest norm of one contribution, > 0 (scalar or array).
 
     Raises:
-      ValueError: an argument out of range.
+        ValueError: an argument out of range.
     """
 
     worse_direction: ClassVar[str] = "remove"
@@ -111,18 +111,18 @@ class BalancedIterationSubsampling(Mechanism):
         """Renyi divergence of each order.
 
         Args:
-          alpha: orders > 1, scalar or array; whole numbers >= 2 for "paper".
-          method: "upper" and "lower" agree at small whole orders in the direction "remove", where the
-            first term of (2) is computed exactly (up to order 31 for T = 10, 5 for T = 1000), and
-            bracket it elsewhere. "paper" is (3), one number for both directions.
-          direction: "remove" is the paper's forward divergence D(P || Q), "add" the reverse one,
-            which is never larger.
+            alpha: orders > 1, scalar or array; whole numbers >= 2 for "paper".
+            method: "upper" and "lower" agree at small whole orders in the direction "remove", where the
+              first term of (2) is computed exactly (up to order 31 for T = 10, 5 for T = 1000), and
+              bracket it elsewhere. "paper" is (3), one number for both directions.
+            direction: "remove" is the paper's forward divergence D(P || Q), "add" the reverse one,
+              which is never larger.
 
         Returns:
-          float or array of alpha's shape, >= 0.
+            float or array of alpha's shape, >= 0.
 
         Raises:
-          ValueError: an order out of range, unknown words, or fields that are arrays.
+            ValueError: an order out of range, unknown words, or fields that are arrays.
         """
         alpha = orders(alpha)
         choice("method", method, METHODS)

@@ -1,8 +1,8 @@
 """The printed bounds of the paper on model and data partitioning, as functions of the Renyi order.
 
 Source: "Leveraging Randomness in Model and Data Partitioning for Privacy Amplification" (2025). The
-mechanisms are :class:`repro.accounting.ModelSplitting` (Theorem 3.4) and
-:class:`repro.accounting.BalancedIterationSubsampling` (Theorem 3.8); their ``method="paper"`` calls
+mechanisms are `repro.accounting.ModelSplitting` (Theorem 3.4) and
+`repro.accounting.BalancedIterationSubsampling` (Theorem 3.8); their `method="paper"` calls
 what is here. Letters of the paper: P is the uniform mixture of N(c mu, sigma^2 I) over all 0-1
 vectors mu of length d with k ones, Q = N(0, sigma^2 I), c the clip. For model splitting d is the
 number of submodels and k = 1; for balanced subsampling d is the number of iterations T.
@@ -43,7 +43,7 @@ def whole_orders(alpha) -> np.ndarray:
     """Orders as an integer array; the paper's moment formulas need whole orders of at least 2.
 
     Raises:
-      ValueError: an order is not a whole number or below 2.
+        ValueError: an order is not a whole number or below 2.
     """
     array = positive("alpha", alpha)
     if np.any(array < 2) or np.any(array != np.floor(array)):
@@ -68,15 +68,15 @@ def forward_bound(alpha, d: int, k: int, sigma, clip=1.0) -> np.ndarray:
     share (hypergeometric). At alpha = 2 it is the divergence itself.
 
     Args:
-      alpha: whole orders >= 2.
-      d, k: length of the 0-1 vectors and number of ones, 1 <= k <= d.
-      sigma: standard deviation of the noise, > 0; clip: c > 0. Both broadcast with alpha.
+        alpha: whole orders >= 2.
+        d, k: length of the 0-1 vectors and number of ones, 1 <= k <= d.
+        sigma: standard deviation of the noise, > 0; clip: c > 0. Both broadcast with alpha.
 
     Returns:
-      the bound, of the broadcast shape.
+        the bound, of the broadcast shape.
 
     Raises:
-      ValueError: an argument out of range.
+        ValueError: an argument out of range.
     """
     d, k = _size(d, k)
     gain = whole_orders(alpha) * _squared_ratio(sigma, clip) / 2
@@ -110,7 +110,7 @@ def reverse_spread_term(alpha, d: int, k: int, sigma, clip=1.0) -> np.ndarray:
 def reverse_bound(alpha, d: int, k: int, sigma, clip=1.0) -> np.ndarray:
     """The second term of (1) to (3), printed as a bound on D_alpha(Q || P).
 
-    Lemma 3.15 with Corollaries 3.17 and 3.19; arguments as in :func:`forward_bound`, except that alpha
+    Lemma 3.15 with Corollaries 3.17 and 3.19; arguments as in `forward_bound`, except that alpha
     may be any order above 1.
     """
     setting = (d, k, sigma, clip)
@@ -131,15 +131,15 @@ def poisson_amplified(alpha, curve, rate) -> np.ndarray:
     D_a((1 - g) Q + g P || Q), whatever P and Q are.
 
     Args:
-      alpha: whole orders >= 2, any shape; L is the largest.
-      curve: e(l) for l = 2, ..., L (at least), shape (..., L - 1 or more).
-      rate: sampling rates g in [0, 1], broadcast against the leading axes of ``curve``.
+        alpha: whole orders >= 2, any shape; L is the largest.
+        curve: e(l) for l = 2, ..., L (at least), shape (..., L - 1 or more).
+        rate: sampling rates g in [0, 1], broadcast against the leading axes of `curve`.
 
     Returns:
-      shape (..., *alpha.shape) with the broadcast leading axes.
+        shape (..., *alpha.shape) with the broadcast leading axes.
 
     Raises:
-      ValueError: an argument out of range, or the curve is too short.
+        ValueError: an argument out of range, or the curve is too short.
     """
     alpha = whole_orders(alpha)
     rate = in_unit("rate", rate)
@@ -160,15 +160,15 @@ def poisson_rdp(alpha, sigma, rate, clip=1.0) -> np.ndarray:
     """Theorem 3.11 (Zhu and Wang 2019): the Poisson-subsampled Gaussian mechanism.
 
     Args:
-      alpha: whole orders >= 2.
-      sigma: standard deviation of the noise, > 0; rate: sampling rate in [0, 1]; clip: sensitivity,
-        > 0. Scalars or arrays that broadcast against each other.
+        alpha: whole orders >= 2.
+        sigma: standard deviation of the noise, > 0; rate: sampling rate in [0, 1]; clip: sensitivity,
+          > 0. Scalars or arrays that broadcast against each other.
 
     Returns:
-      shape (*broadcast of sigma, rate and clip, *alpha.shape).
+        shape (*broadcast of sigma, rate and clip, *alpha.shape).
 
     Raises:
-      ValueError: an argument out of range.
+        ValueError: an argument out of range.
     """
     top = int(np.max(whole_orders(alpha)))
     curve = _squared_ratio(sigma, clip)[..., None] * np.arange(2, top + 1) / 2
