@@ -8,10 +8,11 @@ of model splitting into d submodels, and also one pass of allocation to 1 of d i
 `ratio_losses(law, interval, method, rate)` makes dp-accounting's loss distributions,
 both directions; `log_moments(a, d, top)` gives all whole Renyi moments exactly.
 
-The second half of the file makes loss distributions from any law of a likelihood ratio. A ratio at exp(k interval) is a loss of k intervals. Upwards, the law is spread onto these points, as
-in `laws`; both directions then hold at once, in compositions too. Downwards, it is contracted
-onto them: cells of several points are merged, and neighbouring cells trade mass until the mean of
-each lies on a point. Plain rounding down would cost up to one interval per round; this costs second
+The second half of the file makes loss distributions from any law of a likelihood ratio. A ratio at
+exp(k interval) is a loss of k intervals. Upwards, the law is spread onto these points, as in
+`laws`; both directions then hold at once, in compositions too. Downwards, it is contracted onto
+them: cells of several points are merged, and neighbouring cells trade mass until the mean of each
+lies on a point. Plain rounding down would cost up to one interval per round; this costs second
 order.
 """
 

@@ -15,10 +15,11 @@ Values x carry mass m under Q and x m under P. What is trimmed off the tails bec
 at ratio zero (seen under Q only) and at infinity (under P only), a spread to the extremes; for "lower"
 it is dropped. Everything holds up to the rounding of doubles.
 
-The second half of the file makes such a law from bounds on a privacy profile. Let U(t) = E (L - t)_+ under Q, a convex function of t. A law whose own U lies above (below) that of L
-everywhere is larger (smaller) in the convex order, as both directions and
-compositions need it. Here U is known at the points exp(j step) only, and only by bounds. With
-V(t) = E (t - L)_+ = U(t) + t - 1 for t < 1:
+The second half of the file makes such a law from bounds on a privacy profile. Let U(t) = E (L -
+t)_+ under Q, a convex function of t. A law whose own U lies above (below) that of L everywhere is
+larger (smaller) in the convex order, as both directions and compositions need it. Here U is known
+at the points exp(j step) only, and only by bounds. With V(t) = E (t - L)_+ = U(t) + t - 1 for t <
+1:
 
 * above: a convex function below given values lies below the lower hull of these points;
 * below: U falls and V rises, so values taken from the next point further out hold on a whole cell, and

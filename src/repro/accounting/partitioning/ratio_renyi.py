@@ -13,8 +13,8 @@ moments the forward divergence is bounded by independent columns (second half of
 * below by D_alpha / alpha being non-decreasing (Ehrhard, see `ratio`), and by those tuples of
   subsets most of which agree.
 
-Independent columns bound the moments of any order n on both sides. With phi(r) = E (1 + r X)^n and R the law under which the columns X_i stay independent, each tilted by
-(1 + r X)^n,
+Independent columns bound the moments of any order n on both sides. With phi(r) = E (1 + r X)^n and
+R the law under which the columns X_i stay independent, each tilted by (1 + r X)^n,
 
     E e_k(X)^n = phi(r)^T r^(-k n) E_R p^n,   p = Pr(exactly k hits | X),
 
