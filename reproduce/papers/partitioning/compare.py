@@ -1,14 +1,16 @@
-"""What the rows of partitioning's tables guarantee, and what was reduced against the paper."""
+"""Tables 1 and 2 and section 4.2: what their rows guarantee, which claims hold, what was reduced."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from repro.accounting import ModelSplitting, PoissonGaussian, compose
+from reproduce.papers.partitioning.claims import Finding
+from reproduce.papers.statistics import alike, order
 
 PAPER_MODELS = ("resnet101", "wrn_40_4")
 
@@ -103,3 +105,80 @@ def reduction(parameters: Mapping[str, Any], results: list[Mapping[str, Any]]) -
 def best(finals: NDArray) -> float:
     """The paper's way to report seeds: the best of them."""
     return float(np.max(finals))
+
+
+def summary(runs: NDArray) -> dict[str, Any]:
+    """Runs (seeds, …) with their mean, and the deviation of final values from 2 seeds on."""
+    runs = np.asarray(runs, dtype=float)
+    kept: dict[str, Any] = {"runs": runs, "mean": runs.mean(axis=0)}
+    if runs.ndim == 1 and len(runs) > 1:
+        kept["deviation"] = runs.std(ddof=1)
+    return kept
+
+
+def accuracies(finals: NDArray) -> dict[str, str]:
+    """Mean and deviation over the seeds, and the best of them, in per cent, for a table."""
+    spread = f" ± {100 * finals.std(ddof=1):.1f}" if len(finals) > 1 else ""
+    return {
+        "accuracy in %": f"{100 * finals.mean():.1f}{spread}",
+        "best seed in %": f"{100 * best(finals):.1f}",
+    }
+
+
+def table_rows(submodels: Sequence[int]) -> list[str]:
+    """The rows of tables 1 and 2, for each number of submodels d > 1."""
+    kinds = ("amplification", "baseline")
+    return ["relaxation"] + [f"{kind}_{d}" for d in submodels for kind in kinds]
+
+
+def table_findings(finals: Mapping[str, NDArray], submodels: Sequence[int]) -> dict[str, Finding]:
+    """The orders that tables 1 and 2 claim, by claim; none with a single seed.
+
+    Args:
+        finals: final accuracies of every row, shape (seeds,), paired.
+        submodels: numbers of submodels, d > 1.
+    """
+    if len(finals["relaxation"]) < 2:
+        return {}
+    hint = "reduced network, little data and few seeds; profile paper could tell"
+
+    def reason(unclear: str) -> str:
+        return f"gap not above twice its standard error: {unclear}; {hint}"
+
+    found = {}
+    for d in submodels:
+        ranked = order({name: finals[name] for name in (f"amplification_{d}", f"baseline_{d}")})
+        found[f"amplified-{d}"] = Finding(ranked.holds, ranked.text, reason(ranked.unclear))
+    best_row = {"relaxation": finals["relaxation"]}
+    rivals = {name: order({**best_row, name: finals[name]}) for name in table_rows(submodels)[1:]}
+    if rivals:
+        behind = "; ".join(ranked.unclear for ranked in rivals.values() if not ranked.holds)
+        leads = ", ".join(
+            f"{100 * (finals['relaxation'] - finals[name]).mean():.1f} ahead of {name}"
+            for name in rivals
+        )
+        found["relaxation-best"] = Finding(not behind, f"in points: {leads}", reason(behind))
+    if len(submodels) > 1:
+        pairs = [
+            order({f"{kind}_{d}": finals[f"{kind}_{d}"] for d in sorted(submodels)})
+            for kind in ("baseline", "amplification")
+        ]
+        behind = "; ".join(ranked.unclear for ranked in pairs if not ranked.holds)
+        text = "; ".join(ranked.text for ranked in pairs)
+        found["fewer-better"] = Finding(not behind, text, reason(behind))
+    return found
+
+
+def sampling_findings(finals: Mapping[str, NDArray]) -> dict[str, Finding]:
+    """Whether balanced and Poisson sampling are about equally accurate; none with a single seed."""
+    found = {}
+    for kind in ("scratch", "tuned"):
+        balanced, poisson = finals[f"{kind}_balanced"], finals[f"{kind}_poisson"]
+        if len(balanced) > 1:
+            holds, text = alike(balanced, poisson)
+            found[f"{kind}-alike"] = Finding(
+                holds,
+                f"balanced - Poisson = {text}",
+                "more than twice the standard error, and more than one point",
+            )
+    return found

@@ -32,7 +32,6 @@ __all__ = [
     "TABLE_2",
     "FineTuning",
     "balanced_sigma",
-    "fitted_rate",
     "fitted_unsplit_clip",
     "noise_column",
     "poisson_sigma",
@@ -99,7 +98,12 @@ def _sigma(curve: Callable[[float], np.ndarray], rounds: int) -> float:
     def excess(sigma: float) -> float:
         return float(convert_epsilon(rounds * curve(sigma), _ALPHA, _DELTA)) - _EPSILON
 
-    return brentq(excess, 0.1, 300.0, xtol=1e-9)
+    low, high = 0.1, 300.0
+    while excess(low) < 0:
+        low /= 2
+    while excess(high) > 0:
+        high *= 2
+    return brentq(excess, low, high, xtol=1e-9)
 
 
 def noise_column(
@@ -128,39 +132,27 @@ def noise_column(
     }
 
 
-def _fitted(table: FineTuning, baseline_noise: Callable, low: float, high: float, what: str):
-    baseline = replace(table, printed={1: table.printed[1]})
-
-    def excess(x: float) -> float:
-        return baseline_noise(baseline, x)[1] / table.printed[1] - 1
-
-    if excess(low) * excess(high) > 0:
-        raise ValueError(f"no {what} in [{low}, {high}] gives the printed {table.printed[1]}")
-    return brentq(excess, low, high, xtol=1e-7)
-
-
-def fitted_rate(table: FineTuning, *, reading: str) -> float:
-    """The sampling rate, in [0.02, 1], at which a reading gives the printed row without splitting.
-
-    Raises:
-        ValueError: there is none.
-    """
-    return _fitted(table, partial(noise_column, reading=reading), 0.02, 1.0, "rate")
-
-
 def fitted_unsplit_clip(table: FineTuning, rate: float, *, reading: str) -> float:
     """The unsplit clip, in [0.05, 1], at which a reading gives the printed row without splitting.
 
+    Args:
+        table: `TABLE_1` or `TABLE_2`.
+        rate: sampling rate, in (0, 1].
+        reading: a key of `READINGS`.
+
     Raises:
         ValueError: there is none.
     """
-    return _fitted(
-        table,
-        lambda t, clip: noise_column(t, rate, reading=reading, unsplit_clip=clip),
-        0.05,
-        1.0,
-        "unsplit clip",
-    )
+    baseline = replace(table, printed={1: table.printed[1]})
+
+    def excess(clip: float) -> float:
+        column = noise_column(baseline, rate, reading=reading, unsplit_clip=clip)
+        return column[1] / table.printed[1] - 1
+
+    low, high = 0.05, 1.0
+    if excess(low) * excess(high) > 0:
+        raise ValueError(f"no unsplit clip in [{low}, {high}] gives the printed {table.printed[1]}")
+    return brentq(excess, low, high, xtol=1e-7)
 
 
 def really_spent(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from repro.accounting.composition import compose
 from repro.accounting.partitioning.model_splitting import ModelSplitting
@@ -27,14 +28,22 @@ def _names(submodels: Iterable[int]) -> dict[str, int]:
 
 
 def splitting_epsilon(
-    sigma, *, submodels: Sequence[int], rounds: int, rate: float, delta: float, clip: float = 1.0
+    sigma: ArrayLike,
+    submodels: Sequence[int],
+    rounds: int,
+    rate: float,
+    delta: float,
+    clip: float = 1.0,
 ) -> Curves:
     """Epsilon of a whole run against the noise (Figures 1 and 5).
 
     Args:
-        sigma: standard deviations, shape (n,).
-        submodels: numbers of submodels; 1, "no splitting", is added.
-        rounds, rate, delta, clip: of the run.
+        sigma: standard deviations of the noise, > 0, shape (n,).
+        submodels: numbers of submodels d >= 1; 1, "no splitting", is added.
+        rounds: number of rounds T >= 1.
+        rate: Poisson sampling rate of the records, in [0, 1].
+        delta: in (0, 1).
+        clip: largest norm of a gradient, > 0.
 
     Returns:
         label -> method ("paper", "lower", "upper") -> epsilon, shape (n,).
@@ -52,8 +61,7 @@ def splitting_epsilon(
 
 
 def splitting_noise(
-    rounds,
-    *,
+    rounds: Sequence[int],
     submodels: Sequence[int],
     epsilon: float,
     delta: float,
@@ -64,13 +72,20 @@ def splitting_noise(
     """Noise that a budget asks for against the number of rounds (Figure 6).
 
     Args:
-        rounds: numbers of rounds, shape (n,).
-        submodels: numbers of submodels; 1, "no splitting", is added.
-        epsilon, delta: the budget; rate, clip: of the run.
+        rounds: numbers of rounds T >= 1, shape (n,).
+        submodels: numbers of submodels d >= 1; 1, "no splitting", is added.
+        epsilon: of the budget, >= 0.
+        delta: of the budget, in (0, 1).
+        rate: Poisson sampling rate of the records, in (0, 1].
+        clip: largest norm of a gradient, > 0.
         rtol: relative width of the final bracket in sigma, for "lower" and "upper".
 
     Returns:
-        label -> method -> sigma, shape (n,): "lower" falls short of the budget's needs, "upper" meets them.
+        label -> method -> sigma, shape (n,): "lower" is too little noise for the budget, "upper" is
+        enough.
+
+    Raises:
+        ArithmeticError: the search for the noise does not converge.
     """
     curves = {}
     for label, d in _names(submodels).items():
@@ -158,9 +173,11 @@ def _root(
 
 
 def bracket_width(curves: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, float]:
-    """Largest ratio of upper to lower along each curve that has both."""
-    return {
-        label: float(np.max(np.asarray(methods["upper"]) / methods["lower"]))
-        for label, methods in curves.items()
-        if "lower" in methods
-    }
+    """Largest ratio of upper to lower along each curve that has both, where lower is positive."""
+    widths = {}
+    for label, methods in curves.items():
+        if "lower" in methods:
+            low, high = np.asarray(methods["lower"]), np.asarray(methods["upper"])
+            some = low > 0
+            widths[label] = float(np.max(high[some] / low[some], initial=1.0))
+    return widths
