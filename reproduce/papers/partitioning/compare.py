@@ -107,6 +107,14 @@ def best(finals: NDArray) -> float:
     return float(np.max(finals))
 
 
+def commits(profile: str, records: Sequence[Mapping[str, Any]]) -> str:
+    """The commits with which published runs were made, for a caption; "" in the quick profile."""
+    if profile == "quick":
+        return ""
+    made = sorted({str(record["provenance"].get("commit"))[:10] for record in records})
+    return f" Runs of commit {', '.join(made)}."
+
+
 def summary(runs: NDArray) -> dict[str, Any]:
     """Runs (seeds, …) with their mean, and the deviation of final values from 2 seeds on."""
     runs = np.asarray(runs, dtype=float)
