@@ -20,11 +20,16 @@ def spent(
 ) -> dict[str, dict[str, float]]:
     """Epsilon at "delta" of a whole run, for every row with noise.
 
-    Returns: name -> "sigma"; "known": the bound without amplification by splitting (an adversary
-    who knows every sample's submodel); "lower" and "upper": the bracket of what the adversary of
-    the paper, who does not, can tell apart.
+    Args:
+        parameters: "participations", "iterations" and "delta" of the run.
+        curves: of `table_curves`.
+
+    Returns:
+        name -> "sigma"; "known": the bound without amplification by splitting (an adversary who
+        knows every sample's submodel); "lower" and "upper": the bracket of what the adversary of
+        the paper, who does not, can tell apart.
     """
-    found = {}
+    cost = {}
     rate = parameters["participations"] / parameters["iterations"]
     for name, curve in curves.items():
         if not curve["sigma"]:
@@ -43,12 +48,12 @@ def spent(
             for d in {1, curve["submodels"]}
         }
         own = run[curve["submodels"]]
-        found[name] = {
+        cost[name] = {
             "sigma": float(curve["sigma"]),
             "known": float(run[1].epsilon(parameters["delta"])),
             **{m: float(own.epsilon(parameters["delta"], method=m)) for m in ("lower", "upper")},
         }
-    return found
+    return cost
 
 
 def sampling_spent(
@@ -62,10 +67,15 @@ def sampling_spent(
     random permutation of the iterations into blocks), and one of n iterations, hidden, is model
     splitting with n submodels.
 
-    Returns: name -> "sigma" and "upper".
+    Args:
+        parameters: of the figure.
+        curves: of `sampling_curves`.
+
+    Returns:
+        name -> "sigma" and "upper".
     """
     norm = float(np.hypot(parameters["clip"], parameters["unsplit_clip"]))
-    found = {}
+    cost = {}
     for name, curve in curves.items():
         if not curve["sigma"]:
             continue
@@ -75,11 +85,11 @@ def sampling_spent(
             spent_by = compose(PoissonGaussian(sigma, rate=k / rounds, sensitivity=norm), rounds)
         else:
             spent_by = compose(ModelSplitting(sigma, submodels=rounds // k, clip=norm), k)
-        found[name] = {
+        cost[name] = {
             "sigma": float(sigma),
             "upper": float(spent_by.epsilon(parameters["delta"])),
         }
-    return found
+    return cost
 
 
 def is_full(parameters: Mapping[str, Any]) -> bool:
@@ -153,10 +163,10 @@ def table_findings(finals: Mapping[str, NDArray], submodels: Sequence[int]) -> d
     def reason(unclear: str) -> str:
         return f"gap not above twice its standard error: {unclear}; {hint}"
 
-    found = {}
+    decided = {}
     for d in submodels:
         ranked = order({name: finals[name] for name in (f"amplification_{d}", f"baseline_{d}")})
-        found[f"amplified-{d}"] = Finding(ranked.holds, ranked.text, reason(ranked.unclear))
+        decided[f"amplified-{d}"] = Finding(ranked.holds, ranked.text, reason(ranked.unclear))
     best_row = {"relaxation": finals["relaxation"]}
     rivals = {name: order({**best_row, name: finals[name]}) for name in table_rows(submodels)[1:]}
     if rivals:
@@ -165,7 +175,7 @@ def table_findings(finals: Mapping[str, NDArray], submodels: Sequence[int]) -> d
             f"{100 * (finals['relaxation'] - finals[name]).mean():.1f} ahead of {name}"
             for name in rivals
         )
-        found["relaxation-best"] = Finding(not behind, f"in points: {leads}", reason(behind))
+        decided["relaxation-best"] = Finding(not behind, f"in points: {leads}", reason(behind))
     if len(submodels) > 1:
         pairs = [
             order({f"{kind}_{d}": finals[f"{kind}_{d}"] for d in sorted(submodels)})
@@ -173,20 +183,20 @@ def table_findings(finals: Mapping[str, NDArray], submodels: Sequence[int]) -> d
         ]
         behind = "; ".join(ranked.unclear for ranked in pairs if not ranked.holds)
         text = "; ".join(ranked.text for ranked in pairs)
-        found["fewer-better"] = Finding(not behind, text, reason(behind))
-    return found
+        decided["fewer-better"] = Finding(not behind, text, reason(behind))
+    return decided
 
 
 def sampling_findings(finals: Mapping[str, NDArray]) -> dict[str, Finding]:
     """Whether balanced and Poisson sampling are about equally accurate; none with a single seed."""
-    found = {}
+    decided = {}
     for kind in ("scratch", "tuned"):
         balanced, poisson = finals[f"{kind}_balanced"], finals[f"{kind}_poisson"]
         if len(balanced) > 1:
             holds, text = alike(balanced, poisson)
-            found[f"{kind}-alike"] = Finding(
+            decided[f"{kind}-alike"] = Finding(
                 holds,
                 f"balanced - Poisson = {text}",
                 "more than twice the standard error, and more than one point",
             )
-    return found
+    return decided

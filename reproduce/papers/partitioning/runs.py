@@ -85,7 +85,7 @@ def partitioning_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
     test_images, test_labels = _tensors(test, np.arange(len(test)), device)
 
     rng = np.random.default_rng(for_halves)
-    found = {"epochs": 0, "accuracy": 0.0}
+    reached = {"epochs": 0, "accuracy": 0.0}
     if choice("start", config["start"], ("pretrained", "scratch")) == "pretrained":
         public, private = halves(training.labels, rng)
         data = Data(
@@ -95,7 +95,7 @@ def partitioning_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
             len(training.classes),
             training.sha256,
         )
-        net, found = pretrained(config["model"], data, _pretraining(config), for_start)
+        net, reached = pretrained(config["model"], data, _pretraining(config), for_start)
     else:
         private = np.arange(len(training))
         net = build_residual(config["model"], classes=len(training.classes), seed=for_start)
@@ -107,8 +107,8 @@ def partitioning_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
     limits = [math.inf if config[k] is None else config[k] for k in ("clip", "unsplit_clip")]
     optimiser = (config["sigma"], config["learning_rate"], config["momentum"])
     descent = NoisyDescent(*limits, *optimiser)
-    users = integer("samples_per_user", config["samples_per_user"], 1)
-    sampling = _sampling(config, len(private) // users)
+    held_each = integer("samples_per_user", config["samples_per_user"], 1)
+    sampling = _sampling(config, len(private) // held_each)
     curves: dict[str, list[float]] = {}
 
     def note(step: Step) -> None:
@@ -122,16 +122,16 @@ def partitioning_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
         "watch": note,
         "watch_every": config["evaluate_every"],
     }
-    if users == 1:
+    if held_each == 1:
         train_on_submodels(
             net, images, labels, sampling, splitting, descent, for_training, **options
         )
     else:
-        held = sampling.records * users
+        held = sampling.records * held_each
         train_federated(
             net,
-            images[:held].unflatten(0, (-1, users)),
-            labels[:held].unflatten(0, (-1, users)),
+            images[:held].unflatten(0, (-1, held_each)),
+            labels[:held].unflatten(0, (-1, held_each)),
             sampling,
             splitting,
             Local(config["local_iterations"], config["local_rate"]),
@@ -147,8 +147,8 @@ def partitioning_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
         "split_parameters": sum(p.numel() for p in split),
         "majority": float((test.labels == favourite).mean()),
         "mean_batch": sampling.mean_batch,
-        "epochs": found["epochs"],
-        "pretrained": found["accuracy"],
+        "epochs": reached["epochs"],
+        "pretrained": reached["accuracy"],
         "data": {"source": training.source, "sha256": training.sha256, "subset": training.subset},
     }
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import mpmath as mp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from repro._validate import integer, positive
 from repro.accounting._gaussian import log_sum
@@ -47,7 +48,7 @@ def subset_centres(d: int, k: int) -> np.ndarray:
     return rows
 
 
-def uniform(means) -> Mixture:
+def uniform(means: ArrayLike) -> Mixture:
     """The mixture with equal weights on the rows of `means`."""
     means = np.atleast_2d(np.asarray(means, dtype=float))
     return Mixture(np.full(len(means), 1 / len(means)), means)
@@ -86,7 +87,7 @@ def _log_density(mixture: Mixture, z: np.ndarray) -> np.ndarray:
     return log_sum(exponents, axis=1) - (z**2).sum(1) / 2
 
 
-def replica_moment(weights, gram, alpha: int) -> float:
+def replica_moment(weights: ArrayLike, gram: ArrayLike, alpha: int) -> float:
     """log E_Q (dP/dQ)^alpha for P = sum_i w_i N(m_i, I), by summing over all tuples of alpha centres.
 
     A product of alpha likelihood ratios has mean exp(sum_{i<j} <m_i, m_j>) under Q.
@@ -211,7 +212,7 @@ class Rays(NamedTuple):
     crossings: np.ndarray
 
 
-def rays(centres, directions) -> Rays:
+def rays(centres: ArrayLike, directions: ArrayLike) -> Rays:
     """Compare a centred mixture of unit Gaussians with the wider Gaussian that agrees with it at 0.
 
     Args:
@@ -253,7 +254,7 @@ class Coupling(NamedTuple):
     mean_given_histogram: float
 
 
-def coupling(centres, alpha: int) -> Coupling:
+def coupling(centres: ArrayLike, alpha: int) -> Coupling:
     """Check the coupling of appendix A.2 on every tuple of centres, uniform measure.
 
     X is the sum of all pairwise inner products in a tuple of alpha centres, Y = alpha/2 times those of

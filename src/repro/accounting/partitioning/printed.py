@@ -13,6 +13,7 @@ All functions take and return arrays and stay in the log domain.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
 from repro._validate import in_unit, integer, positive
@@ -39,7 +40,7 @@ __all__ = [
 ]
 
 
-def whole_orders(alpha) -> np.ndarray:
+def whole_orders(alpha: ArrayLike) -> np.ndarray:
     """Orders as an integer array; the paper's moment formulas need whole orders of at least 2.
 
     Raises:
@@ -56,12 +57,14 @@ def _size(d: int, k: int) -> tuple[int, int]:
     return d, integer("k", k, 1, d)
 
 
-def _squared_ratio(sigma, clip) -> np.ndarray:
+def _squared_ratio(sigma: ArrayLike, clip: ArrayLike) -> np.ndarray:
     """(c / sigma)^2."""
     return (positive("clip", clip) / positive("sigma", sigma)) ** 2
 
 
-def forward_bound(alpha, d: int, k: int, sigma, clip=1.0) -> np.ndarray:
+def forward_bound(
+    alpha: ArrayLike, d: int, k: int, sigma: ArrayLike, clip: ArrayLike = 1.0
+) -> np.ndarray:
     """Bound on D_alpha(P || Q): Corollary 3.14, the first term of (3).
 
     log E exp(alpha c^2 l / (2 sigma^2)), where l is the number of ones that two independent centres
@@ -69,8 +72,10 @@ def forward_bound(alpha, d: int, k: int, sigma, clip=1.0) -> np.ndarray:
 
     Args:
         alpha: whole orders >= 2.
-        d, k: length of the 0-1 vectors and number of ones, 1 <= k <= d.
-        sigma: standard deviation of the noise, > 0; clip: c > 0. Both broadcast with alpha.
+        d: length of the 0-1 vectors, >= 1.
+        k: number of ones, 1 <= k <= d.
+        sigma: standard deviation of the noise, > 0, broadcast with alpha.
+        clip: c > 0, broadcast with alpha.
 
     Returns:
         the bound, of the broadcast shape.
@@ -87,13 +92,17 @@ def forward_bound(alpha, d: int, k: int, sigma, clip=1.0) -> np.ndarray:
     return log_mean_exp(log_weight, gain[..., None] * shared)
 
 
-def reverse_mean_term(alpha, d: int, k: int, sigma, clip=1.0) -> np.ndarray:
+def reverse_mean_term(
+    alpha: ArrayLike, d: int, k: int, sigma: ArrayLike, clip: ArrayLike = 1.0
+) -> np.ndarray:
     """D_alpha(Q || Q') of Corollary 3.17, Q' being Q moved to the mean of the centres."""
     d, k = _size(d, k)
     return positive("alpha", alpha) * _squared_ratio(sigma, clip) * k**2 / (2 * d)
 
 
-def reverse_spread_term(alpha, d: int, k: int, sigma, clip=1.0) -> np.ndarray:
+def reverse_spread_term(
+    alpha: ArrayLike, d: int, k: int, sigma: ArrayLike, clip: ArrayLike = 1.0
+) -> np.ndarray:
     """The expression of Corollary 3.19 for the divergence of the centred mixture.
 
     With r = c^2 k (d - k) / (sigma^2 d^2) it equals
@@ -107,7 +116,9 @@ def reverse_spread_term(alpha, d: int, k: int, sigma, clip=1.0) -> np.ndarray:
     return d / 2 * (r - np.log1p(-excess * np.expm1(-r)) / excess)
 
 
-def reverse_bound(alpha, d: int, k: int, sigma, clip=1.0) -> np.ndarray:
+def reverse_bound(
+    alpha: ArrayLike, d: int, k: int, sigma: ArrayLike, clip: ArrayLike = 1.0
+) -> np.ndarray:
     """The second term of (1) to (3), printed as a bound on D_alpha(Q || P).
 
     Lemma 3.15 with Corollaries 3.17 and 3.19; arguments as in `forward_bound`, except that alpha
@@ -117,13 +128,15 @@ def reverse_bound(alpha, d: int, k: int, sigma, clip=1.0) -> np.ndarray:
     return reverse_mean_term(alpha, *setting) + reverse_spread_term(alpha, *setting)
 
 
-def theorem_3_1(alpha, d: int, k: int, sigma, clip=1.0) -> np.ndarray:
+def theorem_3_1(
+    alpha: ArrayLike, d: int, k: int, sigma: ArrayLike, clip: ArrayLike = 1.0
+) -> np.ndarray:
     """Right-hand side (3) of Theorem 3.1: the larger of both terms; arguments as in both."""
     setting = (d, k, sigma, clip)
     return np.maximum(forward_bound(alpha, *setting), reverse_bound(alpha, *setting))
 
 
-def poisson_amplified(alpha, curve, rate) -> np.ndarray:
+def poisson_amplified(alpha: ArrayLike, curve: ArrayLike, rate: ArrayLike) -> np.ndarray:
     """Renyi curve after Poisson sampling: the sum of Theorem 3.11 with any curve in the exponent.
 
     log((1 - g)^(a - 1) (1 + (a - 1) g) + sum_{l=2}^a C(a, l) (1 - g)^(a - l) g^l exp((l - 1) e(l)))
@@ -156,13 +169,16 @@ def poisson_amplified(alpha, curve, rate) -> np.ndarray:
     return value.reshape((*value.shape[:-1], *alpha.shape))
 
 
-def poisson_rdp(alpha, sigma, rate, clip=1.0) -> np.ndarray:
+def poisson_rdp(
+    alpha: ArrayLike, sigma: ArrayLike, rate: ArrayLike, clip: ArrayLike = 1.0
+) -> np.ndarray:
     """Theorem 3.11 (Zhu and Wang 2019): the Poisson-subsampled Gaussian mechanism.
 
     Args:
         alpha: whole orders >= 2.
-        sigma: standard deviation of the noise, > 0; rate: sampling rate in [0, 1]; clip: sensitivity,
-          > 0. Scalars or arrays that broadcast against each other.
+        sigma: standard deviation of the noise, > 0.
+        rate: sampling rate, in [0, 1].
+        clip: sensitivity, > 0. All three broadcast against each other.
 
     Returns:
         shape (*broadcast of sigma, rate and clip, *alpha.shape).

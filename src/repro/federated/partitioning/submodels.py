@@ -24,6 +24,11 @@ Partition = tuple[tuple[int, ...], ...]
 def middle_blocks(net: ResidualNet, first: int, last: int) -> tuple[int, ...]:
     """The blocks to split: those that can be left out, without the `first` and the `last` of them.
 
+    Args:
+        net: the full network.
+        first: number of first blocks that stay unsplit, >= 0.
+        last: number of last blocks that stay unsplit, >= 0.
+
     Raises:
         ValueError: nothing is left to split.
     """
@@ -43,8 +48,11 @@ def create_submodels(
 ) -> Partition:
     """Deal `blocks` to d disjoint submodels, whose sizes differ by at most one.
 
-    Without `rng` block after block in turn, so that every submodel has blocks at all depths and
-    the partition is always the same; with it, the blocks are shuffled before.
+    Args:
+        blocks: places of the blocks to split.
+        submodels: d, from 1 to the number of blocks.
+        rng: shuffles the blocks first. Without it the blocks are dealt in turn, so that every
+            submodel has blocks at all depths and the partition is always the same.
 
     Raises:
         ValueError: d is not in [1, number of blocks].
