@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from reproduce.claims import DERIVATION_VERDICTS, RESULT_VERDICTS
 
 if TYPE_CHECKING:
-    from reproduce.runner import Outcome
+    from reproduce.outcome import Outcome
 
 PLAIN_WIDTH = 140
 """Columns of the table where the output is no terminal."""

@@ -14,7 +14,8 @@ import pytest
 import workbooks
 from repro import paths
 from repro.atomic import WriteError
-from reproduce import catalogue, runner
+from reproduce import catalogue, runner, state
+from reproduce.destination import Destination
 from reproduce.machine import python_path
 
 ENTRY = """
@@ -27,12 +28,14 @@ sigma = 2.0
 
 WRITE = """
 import json, os, pathlib
-out = pathlib.Path(os.environ["REPRO_FIGURES"]) / "toy"
-out.mkdir(parents=True, exist_ok=True)
+from reproduce.destination import Destination
+files = Destination("toy/{name}", profile, sigma != 2.0)
+files.stem.parent.mkdir(parents=True, exist_ok=True)
 claims = [{{"id": "a", "verdict": "reproduced"}}]
-(out / "{name}.png").write_bytes(b"picture")
-(out / "{name}.json").write_text(json.dumps(dict(
-    complete=True, provenance=dict(profile=profile), claims=claims, files=dict(png=""), x=sigma)))
+files.file("png").write_bytes(b"picture")
+files.file("json").write_text(json.dumps(dict(
+    complete=True, profile=profile, claims=claims, files=dict(png=""), x=sigma,
+    threads=dict(os.environ))))
 """
 
 SLOW = """
@@ -58,13 +61,12 @@ def root(tmp_path, monkeypatch):
     """An empty workbook."""
     workbooks.build(tmp_path, monkeypatch)
     (tmp_path / "reproduce/papers/toy.toml").write_text('title = "A toy"\n')
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
     return tmp_path
 
 
-def run(jobs=2, ids=()):
+def run(jobs=2, ids=(), profile="quick", **changed):
     """Run in this process; return the exit code."""
-    return runner.run(catalogue.select(list(ids)), "quick", jobs)
+    return runner.run(catalogue.select(list(ids)), profile, jobs, changed)
 
 
 def start(root):
@@ -110,8 +112,8 @@ def test_a_workbook_from_first_run_to_nothing_to_do(root, capsys, monkeypatch):
     scrap.parent.mkdir(parents=True)
     scrap.touch()
     os.utime(scrap, (0, 0))
-    (root / "build/running/quick").mkdir(parents=True)
-    (root / "build/running/quick/left.ipynb").write_text("half of one")
+    (root / "build/running/toy").mkdir(parents=True)
+    (root / "build/running/toy/left.ipynb").write_text("half of one")
 
     assert run() == 1
     out = capsys.readouterr().out
@@ -119,10 +121,10 @@ def test_a_workbook_from_first_run_to_nothing_to_do(root, capsys, monkeypatch):
     assert re.search(r"toy/fig1 +\| run +\| 1 reproduced", out)
     assert "2 run, 0 up to date, 1 failed" in out
     assert not re.search(r"[\x00-\x09\x0b-\x1f]", out)
-    assert (root / "build/quick/toy/fig1.ipynb").exists()
-    assert not (root / "build/quick/toy/fig2.ipynb").exists()
-    assert (root / "build/failed/quick/toy/fig2.ipynb").exists()
-    assert not (root / "build/running/quick/left.ipynb").exists()
+    assert (root / "build/executed/toy/fig1.ipynb").exists()
+    assert not (root / "build/executed/toy/fig2.ipynb").exists()
+    assert (root / "build/failed/toy/fig2.ipynb").exists()
+    assert not (root / "build/running/toy/left.ipynb").exists()
     assert not scrap.exists()
     assert float(re.search(r"toy/fig1.*\| +([\d.]+) \| +(\d+) \|", out)[2]) > 30
 
@@ -145,7 +147,7 @@ def test_a_workbook_from_first_run_to_nothing_to_do(root, capsys, monkeypatch):
         raise AssertionError("something was executed")
 
     monkeypatch.setattr(subprocess, "Popen", forbidden)
-    monkeypatch.setattr(runner, "write_json", forbidden)
+    monkeypatch.setattr(state, "write_json", forbidden)
     begin = time.monotonic()
     assert run() == 0
     assert time.monotonic() - begin < 2
@@ -157,12 +159,12 @@ def test_kill_in_the_middle_then_the_next_run_completes(root):
     add(root, "fig2", SLOW)
     first = start(root)
     process = kernel(root)
-    state = root / "build/state/quick/toy/fig1.json"
+    state = root / "build/state/toy/fig1.json"
     wait_for(state.exists)
     os.kill(first.pid, signal.SIGKILL)
     first.communicate()
     wait_for(lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE)
-    assert not (root / "build/quick/toy/fig2.ipynb").exists()
+    assert not (root / "build/executed/toy/fig2.ipynb").exists()
     assert not (root / "figures/toy/fig2.json").exists()
 
     (root / "notebooks/toy/go").touch()
@@ -170,7 +172,7 @@ def test_kill_in_the_middle_then_the_next_run_completes(root):
     out, err = second.communicate(timeout=60)
     assert second.returncode == 0, out + err
     assert "1 run, 1 up to date, 0 failed" in out
-    assert (root / "build/quick/toy/fig2.ipynb").exists()
+    assert (root / "build/executed/toy/fig2.ipynb").exists()
 
 
 def test_ctrl_c_is_one_line_and_ends_the_kernel(root):
@@ -214,7 +216,7 @@ def test_parameters_that_do_not_fit(root, capsys, old, new, message):
     assert run() == 1
     out = capsys.readouterr().out
     assert re.search(rf"^FAILED toy/fig1: .*{message}$", out, re.MULTILINE), out
-    assert not (root / "build/failed/quick").exists()
+    assert not (root / "build/failed").exists()
 
 
 def test_missing_notebook_and_unknown_figure(root, capsys):
@@ -245,7 +247,7 @@ def test_full_disk_while_the_state_is_written(root, capsys, monkeypatch):
         raise WriteError(path, OSError(28, "No space left on device"))
 
     with monkeypatch.context() as patch:
-        patch.setattr(runner, "write_json", full)
+        patch.setattr(state, "write_json", full)
         assert run() == 1
     assert "FAILED toy/fig1: cannot write " in (out := capsys.readouterr().out)
     assert "No space left on device" in out
@@ -259,7 +261,7 @@ def test_a_notebook_that_ends_without_its_table_counts_as_failed(root, capsys):
     assert run() == 1
     assert "ended before its table" in capsys.readouterr().out
     assert json.loads((root / "figures/toy/fig1.json").read_text())["complete"] is False
-    assert runner.read_state(catalogue.figure("toy/fig1"), "quick") == {}
+    assert state.read(Destination("toy/fig1")) == {}
 
 
 def test_a_kernel_that_dies_is_reported(root, capsys):

@@ -8,6 +8,7 @@ import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from repro import paths
+from reproduce import gallery
 
 TOML = """
 title = "A toy paper"
@@ -53,7 +54,7 @@ FIG1 = (
         "c03",
         "code",
         "import matplotlib.pyplot as plt\nfrom reproduce.notebook import Workbook\n"
-        'book = Workbook("toy/fig1", parameters=dict(profile=profile, sigma=sigma, rounds=rounds))',
+        'book = Workbook("toy/fig1", globals())',
     ),
     ("c04", "code", 'y = [sigma * k for k in range(rounds)]\nbook.number("double", y[2])'),
     ("c05", "code", 'book.statement("order", y == sorted(y), "smallest step 2")'),
@@ -72,8 +73,7 @@ DERIVATIONS = (
     (
         "d03",
         "code",
-        "from reproduce.notebook import Workbook\n"
-        'book = Workbook("toy/derivations", parameters=dict(profile=profile))',
+        'from reproduce.notebook import Workbook\nbook = Workbook("toy/derivations", globals())',
     ),
     ("d04", "code", 'book.derivation("lemma", "holds" if 1 + 1 == 2 else "false", "counted")'),
     ("d05", "code", 'book.save(None, {"sum": 1 + 1}, caption="One step.")\nbook.table()'),
@@ -93,14 +93,17 @@ def build(root: Path, monkeypatch) -> Path:
         "RUNS": root / "data" / "runs",
         "PUBLISHED": root / "data" / "published",
         "BUILD": root / "build",
+        "COSTS": root / "reproduce" / "costs.json",
+        "MEASURED": root / "reproduce" / "measured",
     }
     for name, place in places.items():
         monkeypatch.setattr(paths, name, place)
-    for name in ("REPRO_FIGURES", "REPRO_RUNS", "REPRO_CACHE"):
+    for name in ("REPRO_FIGURES", "REPRO_BUILD", "REPRO_RUNS", "REPRO_CACHE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("REPRO_ROOT", str(root))
     paths.PAPERS.mkdir(parents=True)
     (paths.PAPERS / "toy.toml").write_text(TOML)
+    (root / "README.md").write_text(f"# Toys\n\n{gallery.BEGIN}\n{gallery.END}\n")
     write_notebook(root / "notebooks/toy/fig1.ipynb", FIG1)
     write_notebook(root / "notebooks/toy/derivations.ipynb", DERIVATIONS)
     return root
@@ -128,13 +131,19 @@ def edit_notebook(path: Path, old: str, new: str) -> None:
     nbformat.write(book, path)
 
 
-def run_toy(sigma: float = 2.0, finish: bool = True, picture: bool = False):
+def run_toy(
+    sigma: float = 2.0,
+    finish: bool = True,
+    picture: bool = False,
+    rounds: int = 3,
+    profile: str = "quick",
+):
     """Do in this process what the toy's fig1 does, and return its workbook."""
     import matplotlib.pyplot as plt
 
     from reproduce.notebook import Workbook
 
-    book = Workbook("toy/fig1", parameters={"profile": "quick", "sigma": sigma, "rounds": 3})
+    book = Workbook("toy/fig1", {"profile": profile, "sigma": sigma, "rounds": rounds})
     book.number("double", 2 * sigma, note="another sigma")
     book.statement("order", True, "smallest step 2")
     fig = None
@@ -152,7 +161,7 @@ def run_derivations():
     """Do in this process what the toy's derivations do, and return the workbook."""
     from reproduce.notebook import Workbook
 
-    book = Workbook("toy/derivations", parameters={"profile": "quick"})
+    book = Workbook("toy/derivations", {"profile": "quick"})
     book.derivation("lemma", "holds", "counted")
     book.save(None, {"sum": 2}, caption="One step.")
     book.table()
