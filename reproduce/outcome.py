@@ -1,4 +1,4 @@
-"""What became of one figure in a run: handed from the runner to the display."""
+"""What became of one figure in a run: made by the runner, shown by the display."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from repro import paths
 from repro.atomic import SUFFIX
-from reproduce import catalogue, parameters, sources
+from reproduce import catalogue, sources
 from reproduce.catalogue import Figure
 
 SCRAP_SECONDS = 600
@@ -27,21 +27,10 @@ def preflight(entry: Figure, profile: str) -> str:
     if problem := sources.problem(entry.notebook):
         return problem
     try:
-        declared = parameters.declared(entry.notebook)
-        where = f"{entry.notebook.name} against the catalogue"
-        for name in (profile, "quick"):
-            parameters.check(where, entry.parameters(name), declared)
+        entry.parameters(profile)
         catalogue.check_free(entry)
-    except (parameters.ParameterError, catalogue.CatalogueError) as why:
+    except catalogue.CatalogueError as why:
         return str(why)
-    quick = entry.parameters("quick")
-    differing = [name for name, value in declared.items() if value != quick[name]]
-    if differing:
-        name = differing[0]
-        return (
-            f"{entry.notebook.name}: the parameters cell has {name} = {declared[name]!r}, "
-            f"the quick profile of the catalogue {quick[name]!r}"
-        )
     return ""
 
 

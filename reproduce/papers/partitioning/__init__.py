@@ -1,0 +1,1 @@
+"""Runs, curves and pictures of partitioning."""
