@@ -167,17 +167,6 @@ def select(ids: list[str]) -> list[Figure]:
     return list(chosen.values())
 
 
-def check_free(entry: Figure) -> None:
-    """Raise `CatalogueError` unless every name under `free` is a parameter of the notebook."""
-    known = entry.parameters("quick")
-    for claim in entry.claims:
-        if unknown := [name for name in claim.free if name not in known]:
-            raise CatalogueError(
-                f"claim {claim.full_id}: free: unknown parameter {', '.join(unknown)}; "
-                f"known: {', '.join(known)}"
-            )
-
-
 def tasks() -> dict[str, str]:
     """Every kind of training run: its name `<paper>/<name>` -> "module:function".
 
@@ -201,6 +190,17 @@ def task_function(name: str) -> str:
     if name not in known:
         raise CatalogueError(f"unknown task {name!r}; known: {', '.join(known) or 'none'}")
     return known[name]
+
+
+def check_free(entry: Figure) -> None:
+    """Raise `CatalogueError` unless every name under `free` is a parameter of the notebook."""
+    known = entry.parameters("quick")
+    for claim in entry.claims:
+        if unknown := [name for name in claim.free if name not in known]:
+            raise CatalogueError(
+                f"claim {claim.full_id}: free: unknown parameter {', '.join(unknown)}; "
+                f"known: {', '.join(known)}"
+            )
 
 
 def _natural(name: str) -> list[tuple[str, int]]:
