@@ -107,7 +107,7 @@ def _sigma(curve: Callable[[float], np.ndarray], rounds: int) -> float:
 
 
 def noise_column(
-    table: FineTuning, rate: float, *, reading: str, unsplit_clip: float = 0.5
+    table: FineTuning, rate: float, reading: str, unsplit_clip: float = 0.5
 ) -> dict[int, float]:
     """The column that one reading gives: submodels -> noise.
 
@@ -132,7 +132,7 @@ def noise_column(
     }
 
 
-def fitted_unsplit_clip(table: FineTuning, rate: float, *, reading: str) -> float:
+def fitted_unsplit_clip(table: FineTuning, rate: float, reading: str) -> float:
     """The unsplit clip, in [0.05, 1], at which a reading gives the printed row without splitting.
 
     Args:

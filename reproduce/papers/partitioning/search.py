@@ -11,6 +11,7 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from repro._validate import integer
 from reproduce.papers.partitioning.second_routes import replica_moment, subset_centres
@@ -98,7 +99,7 @@ def _largest(found: list[Measures], reference: Measures) -> Measures:
 
 
 def gradient_excess(
-    submodels: int, clip: float, unsplit_clip: float, *, rate: float, trials: int, seed: int
+    submodels: int, clip: float, unsplit_clip: float, rate: float, trials: int, seed: int
 ) -> Measures:
     """Search the gradients of one record under model splitting, against full and equal ones.
 
@@ -140,7 +141,7 @@ def gradient_excess(
 
 
 def adaptive_excess(
-    iterations: int, participations: int, clip: float, *, trials: int, seed: int
+    iterations: int, participations: int, clip: float, trials: int, seed: int
 ) -> Measures:
     """Search strategies that answer what was released, under balanced subsampling.
 
@@ -194,7 +195,9 @@ def adaptive_excess(
     return _largest(found, reference)
 
 
-def overlap_search(masks, weights, clip: float, *, trials: int, seed: int) -> Overlap:
+def overlap_search(
+    masks: ArrayLike, weights: ArrayLike, clip: float, trials: int, seed: int
+) -> Overlap:
     """Worst gradients for a random submodel drawn from overlapping ones: Renyi divergence of order 2.
 
     Submodel J gets a gradient with one non-negative entry for each of its blocks and norm `clip`;

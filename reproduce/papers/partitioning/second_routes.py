@@ -54,7 +54,7 @@ def uniform(means: ArrayLike) -> Mixture:
     return Mixture(np.full(len(means), 1 / len(means)), means)
 
 
-def renyi(first: Mixture, second: Mixture, alpha: float, *, step: float = 0.25) -> float:
+def renyi(first: Mixture, second: Mixture, alpha: float, step: float = 0.25) -> float:
     """D_alpha(first || second) of two mixtures of unit Gaussians in up to four dimensions.
 
     Trapezoidal rule on a box around every alpha m_i + (1 - alpha) m_j. The integrand is analytic, so
