@@ -25,6 +25,16 @@ from repro.federated.partitioning.submodels import (
 from repro.federated.server import streams
 from repro.models.residual import Architecture, ResidualNet
 
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread():
+    """The tensors are tiny: several threads would only wait for each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 NARROW = Architecture(((2, 4, 1), (5, 4, 1), (1, 8, 2)), (4, 1), False, 2, 1)
 POST = Architecture(((1, 8, 1), (5, 8, 1)), (8, 1), True, 2, 1)
 SETTINGS = NoisyDescent(clip=0.3, unsplit_clip=0.2, sigma=0.05, learning_rate=0.5, momentum=0.5)
