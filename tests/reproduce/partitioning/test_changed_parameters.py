@@ -13,7 +13,7 @@ from reproduce.papers.partitioning.balanced_curves import (
     whole_orders_to,
 )
 from reproduce.papers.partitioning.noise import balanced_sigma, poisson_sigma
-from reproduce.papers.partitioning.pictures import panels
+from reproduce.papers.partitioning.pictures import panels, table_picture
 from reproduce.papers.partitioning.runs import table_curves
 from reproduce.papers.partitioning.splitting_curves import (
     bracket_width,
@@ -152,6 +152,18 @@ def test_tables_with_other_submodels(submodels):
     findings(*made.values())
     assert {f"amplified-{d}" for d in submodels} <= set(made)
     assert ("fewer-better" in made) == (len(submodels) > 1)
+
+
+@pytest.mark.parametrize("submodels, seeds", [([4], 1), ([2, 3, 5], 2)])
+def test_tables_are_drawn_with_other_submodels_and_seeds(submodels, seeds):
+    rng = np.random.default_rng(1)
+    controls = ["not_private", *(f"clipped_{d}" for d in [1, *submodels])]
+    names = controls + compare.table_rows(submodels)
+    accuracy = {name: rng.random((seeds, 4)) for name in names}
+    figure = table_picture(
+        accuracy, {n: a.mean(axis=1) for n, a in accuracy.items()}, np.arange(4), submodels, 0.1
+    )
+    assert len(figure.axes[-1].get_yticks()) == len(names)
 
 
 def test_a_single_seed_decides_no_order():
