@@ -65,7 +65,7 @@ def test_an_integer_may_stand_for_a_float():
 def test_unknown_figure_and_profile():
     with pytest.raises(catalogue.CatalogueError, match="toy/fig9"):
         Workbook("toy/fig9", parameters=QUICK)
-    with pytest.raises(WorkbookError, match="profile 'fast' is none of quick, desk, paper"):
+    with pytest.raises(WorkbookError, match="profile 'fast' is none of quick, desk, long, paper"):
         book(profile="fast")
 
 
