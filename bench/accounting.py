@@ -30,9 +30,9 @@ from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 
 from repro.accounting import BalancedIterationSubsampling, ModelSplitting, compose
-from repro.accounting._balanced import balanced_ratio
-from repro.accounting._blocks import block_law
-from repro.accounting.partitioning import ORDERS, convert_epsilon
+from repro.accounting.partitioning.blocks import block_law
+from repro.accounting.partitioning.printed import ORDERS, convert_epsilon
+from repro.accounting.partitioning.ratio import balanced_ratio
 
 Epsilon = Callable[[], float]
 

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 from torch.func import vmap
 
-from repro.federated.flat_blocks import FlatBlocks, one_by_one
+from repro.federated.pmsfl.blocks import FlatBlocks, one_by_one
 from repro.models.split import SplitNetwork, resnet18, transformer
 
 DEPTH = 2

@@ -24,7 +24,7 @@ from torch import Tensor
 from repro.attacks import smooth_prior
 from repro.attacks.reconstruction import bottom
 from repro.attacks.stacked_lbfgs import minimise
-from repro.federated.flat_blocks import FlatBlocks
+from repro.federated.pmsfl.blocks import FlatBlocks
 from repro.models.split import resnet18
 
 DEPTH, SIDE, MEMORY = 2, 8, 20

@@ -1,1 +1,1 @@
-"""One folder per paper, with its catalogue; what several of them share stands beside them."""
+"""What exists only to make the figures of the papers; what several papers share stands here."""

@@ -1,1 +1,1 @@
-"""DDP-SA: the catalogue, and what only the figures of this paper need."""
+"""Runs, curves and pictures of ddpsa."""

@@ -1,1 +1,1 @@
-"""MS-PAFL: the catalogue, and what only the figures of this paper need."""
+"""Runs, curves and pictures of mspafl."""

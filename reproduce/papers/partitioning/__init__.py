@@ -1,1 +1,1 @@
-"""Model and data partitioning: the catalogue, and what only the figures of this paper need."""
+"""Runs, curves and pictures of partitioning."""

@@ -1,1 +1,1 @@
-"""PM-SFL: the catalogue, and what only the figures of this paper need."""
+"""Runs, curves and pictures of pmsfl."""

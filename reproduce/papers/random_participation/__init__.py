@@ -1,1 +1,1 @@
-"""Random participation: the catalogue, and what only the figures of this paper need."""
+"""Runs, curves and pictures of random_participation."""

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from repro._validate import integer
-from repro.federated import masks
+from repro.federated.pmsfl import masks
 
 
 class Belief(Protocol):

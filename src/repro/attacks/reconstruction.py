@@ -24,7 +24,7 @@ from repro._validate import integer
 from repro.attacks.beliefs import Belief
 from repro.attacks.priors import Prior
 from repro.attacks.stacked_lbfgs import minimise
-from repro.federated.flat_blocks import FlatBlocks
+from repro.federated.pmsfl.blocks import FlatBlocks
 from repro.models.split import DEPTH
 
 _SLOPE = 0.02  # of a clipped activation in the attacker's model

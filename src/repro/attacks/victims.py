@@ -12,12 +12,12 @@ from torch import Tensor, nn
 
 from repro._validate import choice, integer
 from repro.attacks.reconstruction import bottom
-from repro.federated import masks
 from repro.federated.client_data import ClientData
-from repro.federated.pmsfl import PMSFL
-from repro.federated.split_training import Plan, SplitMethod
-from repro.federated.splitfed import SplitFed
-from repro.federated.splitfed_dp import SplitFedDP
+from repro.federated.pmsfl import masks
+from repro.federated.pmsfl.algorithm import PMSFL
+from repro.federated.pmsfl.split_method import Plan, SplitMethod
+from repro.federated.pmsfl.splitfed import SplitFed
+from repro.federated.pmsfl.splitfed_dp import SplitFedDP
 from repro.models.split import resnet18, statistics_from
 
 _CHUNK = 50  # rounds whose smashed data are in memory at once

@@ -1,0 +1,197 @@
+"""The attacks behind Figures 2 and 5 of pmsfl, as pure functions of (configuration, seed)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from repro._validate import integer, positive
+from repro.attacks.attackers import Attackers
+from repro.attacks.image_quality import linked, margin, psnr, relative_distance, ssim
+from repro.attacks.victims import Batch, Noise, Victim, accelerator, batch_of
+from repro.federated.client_data import ClientData
+from repro.models.split import DEPTH
+from reproduce.papers.pmsfl.federations import load_clients
+
+RUN = "pmsfl/attack"
+
+MEASURES = ("psnr", "ssim", "distance", "margin", "linked")
+"""Peak signal-to-noise ratio in dB, structural similarity, relative distance of features, how much
+larger that is from the other originals of the batch, and whether the reconstruction's pixels are
+more like its own original than like any other."""
+
+STAGES = ("first round", "trained")
+"""When PM-SFL is attacked: all probabilities 1/2, and those after `rounds` rounds."""
+
+_KEYS = {
+    "data", "clients", "width", "layers", "depth", "rounds", "participation", "iterations", "batch",
+    "rate", "mask_rate", "floor", "gradient", "bound", "update_epsilon", "update_delta", "clip",
+    "images", "public", "window", "steps", "restarts", "variation", "seen", "seen_first", "samples", "averaged",
+    "guesses", "epsilons", "gradients", "masks", "shown",
+}  # fmt: skip
+
+_COUNTS = ("steps", "restarts", "seen", "seen_first", "samples", "averaged", "guesses", "shown")
+
+
+def reconstruction_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
+    """Train a federation, attack one batch of one client in every way, measure the outcome.
+
+    Args:
+        config: JSON-able, all keys required. "data" (of `split_data.FEDERATIONS`, images),
+            "clients"; "width", "layers", "depth" (blocks at the clients) of the ResNet; "rounds",
+            "participation", "iterations", "batch", "rate", "mask_rate", "floor", "gradient" as in
+            `Plan`; "bound", "update_epsilon", "update_delta", "clip" as in `SplitFedDP`.
+            "images": how many are attacked, all in one batch; "public": how many images of other
+            clients the attacker has; "window" of the SSIM. "steps" of a fit (the mask is inferred
+            with twice as many) and "restarts"; "variation": weight of the total variation where
+            there are no public images, 0: this attack is left out; "seen": how often the batch has
+            been sent for the attacker of many rounds, "seen_first": within the first round; "samples":
+            masks averaged by one who has seen it once, "averaged": by one who has seen it often;
+            "guesses": masks tried. "epsilons": budgets of SplitFed-DP; "gradients": whether
+            updates are attacked, too; "masks": whether PM-SFL is. "shown": images of which the
+            pixels are returned.
+        seed: >= 0; decides data, training and attacks.
+
+    Returns:
+        JSON-able. "attacks": name -> each of `MEASURES`, a list over the images, and "shown", the
+        first reconstructions as bytes, 255 the brightest. Names: "splitfed", and "splitfed, no
+        public images"; "dp E" for epsilon = E, "dp E, many rounds", and "dp E, whole record" for
+        the largest E as the budget of a record and not of each activation; "splitfed" and the
+        largest and least budget with ", gradients" behind them; "pmsfl, STAGE, ATTACKER"; the
+        controls "mean of public images" (what the prior makes of no observation at all) and
+        "nearest public image" (chosen with the truth in hand). "shown": the originals. "entropy":
+        of the masks after every round, bits per weight. "counts": equations (numbers seen) and
+        unknowns (pixels, mask bits) of a batch; "activations": of a record. "scales": Laplace scale
+        by name. "data".
+
+    Raises:
+        ValueError: a key missing, unknown or out of range.
+        repro.datasets.DataError: the data are missing or damaged.
+    """
+    check_keys(config, _KEYS)
+    check_sizes(config, *_COUNTS)
+    device = accelerator()
+    data = load_clients(config["data"], clients=config["clients"], seed=seed)
+    batch = batch_of(data, config["images"], device)
+    victim = Victim(config, data, "splitfed", seed, device)
+    found, scales = _on_weights(victim, batch, data, config, seed)
+    entropy: list[float] = []
+    if config["masks"]:
+        hidden = Victim(config, data, "pmsfl", seed, device)
+        entropy = [round(bits, 4) for bits in hidden.entropy]
+        thetas, often = (
+            (torch.full_like(hidden.theta, 0.5), hidden.theta),
+            (config["seen_first"], config["seen"]),
+        )
+        for stage, theta, seen in zip(STAGES, thetas, often, strict=True):
+            attacks = Attackers(hidden, batch, config, seed).on_masks(theta, seen)
+            found |= {f"pmsfl, {stage}, {name}": images for name, images in attacks.items()}
+    found |= _controls(batch, config["public"])
+    activations = victim.smashed(batch.images[:2], victim.weights[None])[0, 0].numel()
+    return {
+        "attacks": measured(found, victim, batch, config),
+        "shown": _bytes(batch.images[: config["shown"]], batch),
+        "entropy": entropy,
+        "activations": activations,
+        "counts": {
+            "equations": activations * len(batch.images),
+            "pixels": batch.images.numel(),
+            "mask bits": victim.size,
+        },
+        "scales": scales,
+        "data": {
+            "name": data.name, "source": data.source, "sha256": data.sha256,
+            "stand_in": data.stand_in,
+        },
+    }  # fmt: skip
+
+
+def _on_weights(
+    victim: Victim, batch: Batch, data: ClientData, config: Mapping[str, Any], seed: int
+) -> tuple[dict[str, Tensor], dict[str, float]]:
+    """Attacks on SplitFed and SplitFed-DP, and the Laplace scale of each noise."""
+    once = {f"dp {e:g}": Noise.of(config, data, e, seed) for e in config["epsilons"]}
+    noises = {name: (noise, 1) for name, noise in once.items()}
+    noises |= {f"{n}, many rounds": (noise, config["seen"]) for n, noise in once.items()}
+    largest = max(config["epsilons"])
+    # the budget of a record is that of each activation times their number
+    per_activation = largest / victim.smashed(batch.images, victim.weights[None])[0, 0].numel()
+    noises[f"dp {largest:g}, whole record"] = (Noise.of(config, data, per_activation, seed), 1)
+    attackers = Attackers(victim, batch, config, seed)
+    found = attackers.on_weights(noises)
+    if config["variation"]:
+        found |= attackers.without_public_images()
+    if config["gradients"]:
+        ends = {f"dp {e:g}" for e in (largest, min(config["epsilons"]))}
+        found |= attackers.with_gradients({n: once[n] for n in once if n in ends})
+    return found, {name: round(noise.scale, 4) for name, (noise, _) in noises.items()}
+
+
+def _controls(batch: Batch, public: int) -> dict[str, Tensor]:
+    known = batch.public[:public]
+    gaps = torch.cdist(batch.images.flatten(1), known.flatten(1))
+    return {
+        "mean of public images": known.mean(dim=0).expand_as(batch.images),
+        "nearest public image": known[gaps.argmin(dim=1)],
+    }
+
+
+def measured(
+    found: Mapping[str, Tensor], victim: Victim, batch: Batch, config: Mapping[str, Any]
+) -> dict[str, dict[str, list]]:
+    """Reconstructions by name -> each of `MEASURES` and "shown"; see `reconstruction_run`.
+
+    Features are those of `victim`'s network, with batch statistics of the public images.
+    """
+    names, images = list(found), torch.stack(list(found.values()))
+    span, reference = batch.high - batch.low, batch.public[: config["public"]]
+    features = victim.features(torch.cat([batch.images, images.flatten(0, 1)]), reference)
+    features = features.unflatten(0, (-1, len(batch.images)))
+    distances = relative_distance(features[1:], features[0])
+    measured = {
+        "psnr": psnr(images, batch.images, span=span),
+        "ssim": ssim(images, batch.images, span=span, window=config["window"]),
+        "distance": distances.diagonal(dim1=1, dim2=2),
+        "margin": margin(distances),
+        "linked": linked(images, batch.images),
+    }
+    return {
+        name: {
+            **{m: np.round(measured[m][k].tolist(), 3).tolist() for m in MEASURES},
+            "shown": _bytes(images[k, : config["shown"]], batch),
+        }
+        for k, name in enumerate(names)
+    }
+
+
+def _bytes(images: Tensor, batch: Batch) -> list:
+    scaled = (images - batch.low) / (batch.high - batch.low) * 255
+    return scaled.round().clamp(0, 255).to(torch.uint8).tolist()
+
+
+def check_keys(config: Mapping[str, Any], keys: set[str]) -> None:
+    """Raise ValueError where keys are missing or unknown."""
+    for problem, names in (("misses", keys - set(config)), ("has the unknown", set(config) - keys)):
+        if names:
+            raise ValueError(f"config {problem} {', '.join(map(repr, sorted(names)))}")
+
+
+def check_sizes(config: Mapping[str, Any], *counts: str) -> None:
+    """Raise ValueError where `counts`, depth, public images or budgets are out of range."""
+    for key in counts:
+        integer(key, config[key], 1)
+    integer("depth", config["depth"], 1, DEPTH - 1)
+    integer("public", config["public"], 2)
+    if not config["epsilons"]:
+        raise ValueError("epsilons must hold at least one budget, got []")
+    positive("epsilons", config["epsilons"])
+
+
+def reconstruction_tasks(parameters: Mapping[str, Any]) -> list[tuple[str, dict[str, Any], int]]:
+    """Every run of a figure as (task, configuration, seed), from its notebook's parameters."""
+    config = {key: parameters[key] for key in sorted(_KEYS)}
+    return [(RUN, config, seed) for seed in range(integer("seeds", parameters["seeds"], 1))]

@@ -1,0 +1,206 @@
+"""Searches and enumerations for PM-SFL: masks, the attacker who guesses them, drift of the averages.
+
+Small exact computations, written independently of the closed forms that they test.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+from scipy.stats import binom
+
+from repro._validate import broadcastable, in_unit, integer, positive
+from repro.accounting._gaussian import log_sum
+from repro.accounting.pmsfl.printed import finite_numbers, margin
+
+__all__ = [
+    "all_masks",
+    "averaging_errors",
+    "frozen_share",
+    "inversion_errors",
+    "mask_chances",
+    "masked_loss",
+    "row_matches",
+    "search_masked_loss",
+]
+
+
+def all_masks(cells: int) -> np.ndarray:
+    """Every vector of `cells` (at most 16) zeros and ones, shape (2^cells, cells)."""
+    return np.array(list(itertools.product((0.0, 1.0), repeat=integer("cells", cells, 1, 16))))
+
+
+def mask_chances(masks: np.ndarray, keep) -> np.ndarray:
+    """Probability of each mask when coordinates are kept independently, product over the last axis."""
+    keep = in_unit("keep", keep)
+    return np.prod(np.where(masks > 0, keep, 1 - keep), axis=-1)
+
+
+def masked_loss(first: np.ndarray, second: np.ndarray, keep, *, epsilon: float) -> np.ndarray:
+    """Largest log ratio of the densities of a masked sum with Laplace noise, on two inputs, exact.
+
+    The output is sum_j M_j z_j + noise of scale 1 / epsilon. Between two possible sums both densities
+    are a e^(eps u) + b e^(-eps u), whose ratio is monotone, so the largest is at a possible sum or far
+    out.
+
+    Args:
+      first, second: z_j = w_j x_j for the two inputs, shape (..., d), d <= 8.
+      keep: probabilities that the M_j are 1, broadcast with them.
+      epsilon: > 0.
+
+    Returns:
+      shape (...), one direction: `first` against `second`.
+
+    Raises:
+      ValueError: an argument out of range, or shapes that do not broadcast.
+    """
+    epsilon = float(positive("epsilon", epsilon))
+    first, second = finite_numbers("first", first), finite_numbers("second", second)
+    keep = in_unit("keep", keep)
+    shape = broadcastable(first=first, second=second, keep=keep)
+    masks = all_masks(integer("dimension", shape[-1] if shape else 0, 1, 8))
+    with np.errstate(divide="ignore"):
+        chance = np.log(mask_chances(masks, np.broadcast_to(keep, shape)[..., None, :]))
+    sums = [np.broadcast_to(z, shape) @ masks.T for z in (first, second)]
+    at = np.concatenate(sums, axis=-1)
+    logs = []
+    for s in sums:
+        inside = chance[..., None, :] - epsilon * np.abs(at[..., None] - s[..., None, :])
+        far = [log_sum(chance + sign * epsilon * s, -1) for sign in (1, -1)]
+        logs.append(np.concatenate([log_sum(inside, -1), np.stack(far, -1)], axis=-1))
+    return np.max(logs[0] - logs[1], axis=-1)
+
+
+def search_masked_loss(
+    rng: np.random.Generator, *, dimension: int, floor: float, epsilon: float, tries: int
+) -> float:
+    """Largest `masked_loss` over random pairs of inputs that keep the sensitivity of every mask at 1.
+
+    Both inputs and their difference have positive parts and negative parts that sum to at most 1 (that
+    is what distance at most 1 from each other and from zero under every mask means). Pairs are drawn
+    at many sparsities, half of the keep probabilities at the ends of [c, 1 - c], and the best tenth is
+    perturbed and tried again, 20 times.
+
+    Args:
+      rng: source of the draws.
+      dimension: d <= 6. floor: c in (0, 1/2). epsilon: > 0. tries: pairs in each turn, >= 10.
+    """
+    d, tries = integer("dimension", dimension, 1, 6), integer("tries", tries, 10)
+    c = float(margin(floor))
+    sparse = rng.uniform(size=(2, tries, d)) < rng.uniform(0.2, 1.2, (2, tries, 1))
+    pair = np.where(sparse, rng.standard_cauchy((2, tries, d)), 0.0)
+    pair[1] += (rng.uniform(size=(tries, 1)) < 0.5) * pair[0]
+    keep = np.where(
+        rng.uniform(size=(tries, d)) < 0.5,
+        rng.choice([c, 1 - c], (tries, d)),
+        rng.uniform(c, 1 - c, (tries, d)),
+    )
+    best = 0.0
+    for _ in range(20):
+        parts = np.stack([pair[0], pair[1], pair[0] - pair[1]])
+        size = np.maximum(np.maximum(parts, 0).sum(-1), np.maximum(-parts, 0).sum(-1)).max(0)
+        pair = pair / np.maximum(size, 1e-12)[:, None]
+        loss = masked_loss(pair[0], pair[1], keep, epsilon=epsilon)
+        best = max(best, float(loss.max()))
+        top = np.argsort(loss)[-max(1, tries // 10) :]
+        chosen = rng.choice(top, tries)
+        spread = 10.0 ** rng.uniform(-4, -0.5, (tries, 1))
+        pair = pair[:, chosen] + spread * rng.normal(size=pair.shape) * (pair[:, chosen] != 0)
+        keep = np.clip(keep[chosen] + spread * rng.normal(size=keep.shape), c, 1 - c)
+    return best
+
+
+def inversion_errors(
+    weights: np.ndarray, mask: np.ndarray, guesses: np.ndarray, x: np.ndarray
+) -> np.ndarray:
+    """|x - x^| of the attacker of Theorem 1, who inverts w o M^ (by the pseudo-inverse), per guess.
+
+    Args:
+      weights: (m, n). mask: (m, n). guesses: (..., m, n). x: (n,).
+    """
+    _fits("mask", mask, weights.shape)
+    _fits("x", x, weights.shape[1:])
+    smashed = (weights * mask) @ x
+    return np.linalg.norm(x - np.linalg.pinv(weights * guesses) @ smashed, axis=-1)
+
+
+def averaging_errors(
+    weights: np.ndarray, keep: np.ndarray, x: np.ndarray, views: np.ndarray, rng
+) -> np.ndarray:
+    """|x - x^| / |x| of one who averages smashed data of one input and solves for w o p.
+
+    Args:
+      weights: (m, n), m >= n. keep: p, (m, n). x: (n,).
+      views: ascending numbers of smashed vectors to average, each >= 1, shape (k,).
+      rng: draws the masks.
+
+    Returns:
+      shape (k,).
+    """
+    _fits("keep", in_unit("keep", keep), weights.shape)
+    _fits("x", x, weights.shape[1:])
+    views = np.asarray(views)
+    if views.ndim != 1 or views.dtype.kind not in "iu" or np.any(np.diff(views, prepend=0) < 1):
+        raise ValueError(f"views must be ascending integers >= 1, got {views!r}")
+    total, done, errors = np.zeros(len(weights)), 0, []
+    for count in views:
+        drawn = rng.uniform(size=(count - done, *weights.shape)) < keep
+        total += np.einsum("kij,ij,j->i", drawn, weights, x)
+        done = count
+        found = np.linalg.lstsq(weights * keep, total / count)[0]
+        errors.append(np.linalg.norm(x - found) / np.linalg.norm(x))
+    return np.array(errors)
+
+
+def row_matches(weights: np.ndarray, inputs: np.ndarray, smashed: np.ndarray) -> np.ndarray:
+    """How many row masks turn each candidate input into each smashed number.
+
+    Every mask of a row is tried. An input for which some row has none is impossible.
+
+    Args:
+      weights: (m, n), n <= 16. inputs: (k, n). smashed: (m,).
+
+    Returns:
+      counts, shape (k, m); equality up to 1e-9 of the largest product.
+    """
+    _fits("smashed", smashed, weights.shape[:1])
+    _fits("inputs", inputs, (len(inputs), weights.shape[1]))
+    masks = all_masks(weights.shape[1])
+    products = np.einsum("qn,mn,kn->kmq", masks, weights, inputs)
+    slack = 1e-9 * max(np.abs(products).max(), 1e-300)
+    return np.sum(np.abs(products - smashed[:, None]) <= slack, axis=-1)
+
+
+def _fits(name: str, value: np.ndarray, shape: tuple[int, ...]) -> None:
+    if np.shape(value) != shape:
+        raise ValueError(f"{name} must have shape {shape}, got {np.shape(value)}")
+
+
+def frozen_share(clients: int, rounds: int, *, start: float) -> np.ndarray:
+    """Probability that a coordinate's average (5) is 0 or 1 after each round without any training.
+
+    K theta_(t+1) is binomial (K, theta_t), so theta is a bounded martingale that ends at 0 or 1, where
+    sigma^-1 is infinite and its slope 0: nothing brings the coordinate back.
+
+    Args:
+      clients: K, 1 to 2000. rounds: T >= 1.
+      start: theta_0 in [0, 1].
+
+    Returns:
+      shape (rounds,), ascending.
+
+    Raises:
+      ValueError: an argument out of range.
+    """
+    k = np.arange(integer("clients", clients, 1, 2000) + 1)
+    start = in_unit("start", start)
+    if start.ndim:
+        raise ValueError(f"start must be a single number, got {start!r}")
+    step = binom.pmf(k[None], clients, k[:, None] / clients)
+    law = binom.pmf(k, clients, float(start))
+    shares = []
+    for _ in range(integer("rounds", rounds, 1)):
+        shares.append(law[0] + law[-1])
+        law = law @ step
+    return np.array(shares)

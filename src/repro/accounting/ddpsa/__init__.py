@@ -1,0 +1,1 @@
+"""DDP-SA: printed bounds and costs, and what the aggregate alone discloses."""

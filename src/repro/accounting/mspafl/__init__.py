@@ -1,0 +1,1 @@
+"""MS-PAFL: printed bounds, what one round discloses, what a whole run discloses."""

@@ -1,0 +1,228 @@
+"""MS-PAFL: what a round of averaged noisy uploads really discloses about one record.
+
+Neighbouring data sets differ in one record of one client, which is replaced (Definition 2 and (C.3)
+of the paper): the client's clipped public half may then move by 2 C, and nobody else's moves. Three
+hidden things can help: whether the client checked in, who else did, whether the record was drawn.
+
+Formal statement. Let k clients have checked in, each equally likely, and let an adversary see k and
+the average of their uploads, with the noise N(0, sigma^2 / k) that is left in it. Then for
+alpha = exp(epsilon) >= 1 the supremum of the hockey-stick divergence over all data sets and over both
+directions is
+
+    delta(epsilon) = E_k [ g_k D(2 C / (sigma sqrt(k)), 1 + (alpha - 1) / g_k) ],   g_k = q k / N,
+
+with D of `_gaussian`. Proof. Draw the set of the k as follows: a set A of k - 1 others, one more
+other j, and a coin that says with probability k / N that the client in question completes the set,
+else j; that gives every set of size k the same probability. Reveal A and j. What is left to guess is
+a mixture of common parts of weight 1 - g_k and one part of weight g_k that depends on the record, all
+of them Gaussians of one covariance with means in a ball of diameter 2 C / k. By advanced joint
+convexity (Theorem A.1 of random_participation) the divergence is at most g_k times one between two
+such Gaussians at the weight 1 + (alpha - 1) / g_k. Equality: everybody sends -C but the client when
+it uses the record, which sends C. With N = 1 this is a server that sees the upload itself; with the
+participants known, the weight k / N of the client's presence moves out of g_k to the front.
+"""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from functools import lru_cache
+
+import numpy as np
+from scipy.special import ndtr
+from scipy.stats import binom
+
+from repro._validate import broadcastable, in_unit, integer, positive
+from repro.accounting._binomial import window
+from repro.accounting._discretise import optimistic
+from repro.accounting._gaussian import log_expm1, log_shift_divergence, log_sum
+from repro.accounting.gaussian import orders
+from repro.accounting.mechanism import Mechanism, frozen_field
+
+__all__ = ["AveragedUploads"]
+
+_CELL = 1 / 14  # of the discretised outputs, in standard deviations
+_REACH = 8.0
+_FLOOR = 1e-30  # added to every upper bound, so that composed tails do not underflow
+_LIGHTEST = 1e-15  # numbers of participants less likely than this get no cells of their own
+
+
+@dataclass(frozen=True)
+class AveragedUploads(Mechanism):
+    """One round as seen by one who sees the average of the uploads, or (clients=1) an upload itself.
+
+    Formal guarantee: "upper" is the supremum of the module's statement, exact for an adversary who
+    knows how many clients checked in. "lower" is what an explicit pair of data sets leaks, in a model
+    with one public coordinate, to one who sees the average only (further coordinates tell more about
+    the number); for clients = 1 and for known participants both coincide. Replacing a record makes the
+    directions alike. There is no "paper" method: the printed bounds are functions in `mspafl`.
+
+    A round is meant with everything before it fixed. Where clients carry something from round to round
+    that depends on their data (the private half), the data-sampling coins of earlier rounds still
+    decide what is sent: then q = 1, however few records a round draws, and many rounds are accounted
+    for in `mspafl_carried`. Composition of this class is right where nothing is carried over.
+
+    Args:
+      sigma: standard deviation of the noise on one upload, > 0 (scalar or array).
+      p: check-in probability of every client, in [0, 1].
+      q: probability that a client which checks in uses the record, in [0, 1].
+      clients: N >= 1; 1 for a server that sees every upload.
+      clip: largest norm C of a public half, > 0; uploads of neighbours differ by at most 2 C.
+      participants_known: the adversary of the average also knows who checked in.
+    """
+
+    sigma: float
+    _: KW_ONLY
+    p: float
+    q: float = 1.0
+    clients: int = 1
+    clip: float = 1.0
+    participants_known: bool = False
+
+    def __post_init__(self) -> None:
+        frozen_field(self, "sigma", positive("sigma", self.sigma))
+        frozen_field(self, "p", in_unit("p", self.p))
+        frozen_field(self, "q", in_unit("q", self.q))
+        frozen_field(self, "clip", positive("clip", self.clip))
+        integer("clients", self.clients, 1)
+        broadcastable(sigma=self.sigma, p=self.p, q=self.q, clip=self.clip)
+
+    @property
+    def _open(self) -> bool:
+        """Whether the adversary knows who is behind what it sees."""
+        return self.participants_known or self.clients == 1
+
+    def _log_delta(self, epsilon, direction, method):
+        if method == "paper":
+            raise ValueError(
+                "method must be 'upper' or 'lower', got 'paper': see repro.accounting.mspafl.printed"
+            )
+        ratio = 2 * np.divide(self.clip, self.sigma)
+        epsilon, ratio, p, q = np.broadcast_arrays(epsilon, ratio, self.p, self.q)
+        flat = [np.ravel(x).astype(float) for x in (epsilon, ratio, p, q)]
+        if method == "lower" and not self._open:
+            value = _log_cell_divergence(*flat, self.clients)
+        else:
+            value = _log_known_number(*flat, self.clients, self._open)
+        return value.reshape(epsilon.shape)
+
+    def rdp(self, alpha):
+        """Renyi divergence of the pair that dominates, from its profile; scalar fields only.
+
+        exp((alpha - 1) R) = 1 + alpha (alpha - 1) Int_0^inf (e^((alpha-1) x) + e^(-alpha x)) delta(x) dx,
+        which is the second moment formula for the hockey-stick curve of a replaced record.
+        """
+        alpha = orders(alpha)
+        if self._shape():
+            raise ValueError("rdp needs scalar sigma, p, q and clip")
+        ratio = 2 * self.clip / self.sigma
+        end = ratio**2 * (np.max(alpha) + 1) + 12 * ratio
+        x = np.linspace(0.0, end, 20_001)[:, None]
+        k = np.arange(1, self.clients + 1)  # all of them: high orders feel the least likely ones
+        log_d = _log_terms(
+            x, ratio, self.q, k, binom.logpmf(k, self.clients, self.p), self.clients, self._open
+        )
+        a = alpha.reshape(-1, 1)
+        log_f = log_sum(log_d, axis=1) + np.logaddexp((a - 1) * x[:, 0], -a * x[:, 0])
+        log_w = np.log(np.where((x == 0) | (x == end), 0.5, 1.0)[:, 0] * (x[1, 0] - x[0, 0]))
+        log_integral = log_sum(log_f + log_w, axis=1)
+        value = np.logaddexp(0.0, np.log(a * (a - 1))[:, 0] + log_integral) / (a[:, 0] - 1)
+        return value.reshape(alpha.shape)
+
+    def _loss_step(self, method):
+        """A share of the typical loss: rounding up costs to second order, down half a step a round."""
+        typical = 2 * self.clip / self.sigma * self.q * np.sqrt(self.p / self.clients)
+        return float(typical / (200 if method == "lower" else 10)) or None
+
+    def _pld(self, method, interval):
+        if method != "lower":
+            return super()._pld(method, interval)
+        with_record, without = _cells(
+            float(2 * self.clip / self.sigma), self.p, self.q, self.clients, self._open
+        )
+        return optimistic((with_record, without), (without, with_record), interval)
+
+
+def _participants(p: np.ndarray, clients: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Numbers k of participants and log probabilities, shape (n, width), and what lies outside."""
+    some, place = np.unique(p, return_inverse=True)
+    counts, log_chance, tail = window(clients, some)
+    return counts[place], log_chance[place], tail[place]
+
+
+def _log_terms(epsilon, ratio, q, counts, log_chance, clients: int, open_: bool) -> np.ndarray:
+    """Logarithms of the terms of the module's formula, one for each number of participants."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_share = np.log(counts / clients)
+        log_q = np.log(q)
+        log_rate = log_q if open_ else log_q + log_share
+        front = log_chance + log_share + log_q
+        log_weight = np.logaddexp(0.0, log_expm1(epsilon) - log_rate)
+        inner = log_shift_divergence(ratio / np.sqrt(counts), log_weight)
+        return np.where(np.isfinite(front), front + inner, -np.inf)
+
+
+def _log_known_number(epsilon, ratio, p, q, clients: int, open_: bool) -> np.ndarray:
+    """The module's formula; all arrays of shape (n,)."""
+    counts, log_chance, tail = _participants(p, clients)
+    column = (x[:, None] for x in (epsilon, ratio, q))
+    terms = _log_terms(*column, counts, log_chance, clients, open_)
+    return np.logaddexp(log_sum(terms, axis=1), np.log(np.maximum(tail, _FLOOR)))
+
+
+def _log_cell_divergence(epsilon, ratio, p, q, clients: int) -> np.ndarray:
+    """Divergence of the explicit pair, the larger direction, from its cells; arrays of shape (n,)."""
+    settings, place = np.unique(np.stack([ratio, p, q], axis=1), axis=0, return_inverse=True)
+    place = place.reshape(-1)
+    value = np.zeros(epsilon.shape)
+    for k, setting in enumerate(settings):
+        first, second = _cells(*map(float, setting), clients, False)
+        rows = np.flatnonzero(place == k)
+        alpha = np.exp(epsilon[rows])[:, None]
+        value[rows] = np.maximum(
+            np.maximum(first - alpha * second, 0.0).sum(1),
+            np.maximum(second - alpha * first, 0.0).sum(1),
+        )
+    with np.errstate(divide="ignore"):
+        return np.log(value)
+
+
+def _gaussian_cells(edges: np.ndarray, mean, deviation) -> np.ndarray:
+    """Masses of a Gaussian between consecutive edges, each from the tail in which it lies."""
+    z = (edges - mean) / deviation
+    below, above = ndtr(z), ndtr(-z)
+    left, right = np.diff(below, axis=-1), -np.diff(above, axis=-1)
+    return np.maximum(np.where(z[..., 1:] < 0, left, right), 0.0)
+
+
+@lru_cache(maxsize=512)
+def _cells(
+    ratio: float, p: float, q: float, clients: int, open_: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Probabilities of the cells of an output grid, with the record drawn at rate q and without.
+
+    Reporting a cell is post-processing, so the explicit pair leaks at least what these two leak.
+    Units: the noise of one upload; everybody sends 0 but the client, which sends `ratio` when it uses
+    the record. What has been left out is common to both and stands in the first cell.
+    """
+    counts, log_chance, _ = _participants(np.array([p]), clients)
+    chance = np.exp(log_chance[0])
+    kept = (counts[0] > 0) & (chance > _LIGHTEST)
+    k, chance = counts[0][kept][:, None], chance[kept][:, None]
+    if not k.size:
+        return np.ones(1), np.ones(1)
+    share = k / clients
+    if open_:
+        edges = np.arange(-_REACH, np.max(ratio / np.sqrt(k)) + _REACH, _CELL)
+        rest, moved = (_gaussian_cells(edges, m / np.sqrt(k), 1.0) for m in (0.0, ratio))
+        without = chance * share * rest
+        with_record = chance * share * ((1 - q) * rest + q * moved)
+    else:
+        span = _REACH / np.sqrt(np.min(k))
+        edges = np.arange(-span, np.max(ratio / k) + span, _CELL / np.sqrt(np.max(k)))
+        rest, moved = (_gaussian_cells(edges, m / k, 1 / np.sqrt(k)) for m in (0.0, ratio))
+        without = np.sum(chance * rest, axis=0)
+        with_record = np.sum(chance * ((1 - q * share) * rest + q * share * moved), axis=0)
+    return (
+        np.concatenate([[1 - with_record.sum()], with_record.ravel()]),
+        np.concatenate([[1 - without.sum()], without.ravel()]),
+    )

@@ -1,0 +1,1 @@
+"""Model and data partitioning: printed bounds, model splitting, balanced iteration subsampling."""

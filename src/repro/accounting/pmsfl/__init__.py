@@ -1,0 +1,1 @@
+"""PM-SFL: printed bounds, and what its releases really disclose."""

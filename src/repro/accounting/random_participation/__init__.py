@@ -1,0 +1,1 @@
+"""Random participation: mechanisms, upper bounds, lower bounds by explicit data sets."""

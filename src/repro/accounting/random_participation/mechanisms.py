@@ -1,0 +1,311 @@
+"""Random participation of clients on top of local sampling, and its three baselines.
+
+Source: "Privacy Amplification via Random Participation in Federated Learning" (2022): Theorems
+4.1, 5.1, 5.2 and Corollary 5.3. Letters of the paper: sigma (noise of the sum), p (participation
+rate of a client), q (sampling rate of a record, given participation), d (other records of the
+differing record's client), C (clip).
+"""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+
+import numpy as np
+from dp_accounting.pld import privacy_loss_distribution as pld_lib
+
+from repro._validate import broadcastable, in_unit, integer, positive
+from repro.accounting._binomial import window
+from repro.accounting._discretise import optimistic
+from repro.accounting._weights import weights
+from repro.accounting.gaussian import (
+    PoissonGaussian,
+    log_poisson_gaussian,
+    orders,
+    sampled_gaussian_rdp,
+)
+from repro.accounting.mechanism import Mechanism, frozen_field
+from repro.accounting.random_participation.lower import (
+    COSINES,
+    log_aligned,
+    log_oblique,
+    pair_masses,
+)
+from repro.accounting.random_participation.upper import log_split_bound
+
+__all__ = [
+    "CentralizedShuffling",
+    "OnlyLocalSampling",
+    "RandomParticipation",
+    "WeakClientSampling",
+]
+
+_CELLS = 4_000_000
+#: Noise multipliers below these are raised to them. At 1e-5 the clip is 1e5 standard deviations wide and
+#: the divergence has reached its noiseless value in double precision; a lower bound may always assume
+#: more noise, and a coarser grid then suffices.
+_NOISELESS = {"upper": 1e-5, "paper": 1e-5, "lower": 0.03}
+#: Angles of the explicit pairs that lower bounds on compositions try.
+_COMPOSED_COSINES = (0.0, 0.3, 0.6, 0.9, 1.0)
+
+
+def _store(instance, **checks) -> None:
+    for name, check in checks.items():
+        frozen_field(instance, name, check(name, getattr(instance, name)))
+    broadcastable(**{name: getattr(instance, name) for name in checks})
+
+
+def _log_upper(epsilon, s, p, q, d: int, direction: str) -> np.ndarray:
+    """The repaired Theorem 4.1 (see ``_split``) in chunks; all arrays of shape (n,)."""
+    factor, log_w1, log_w0 = weights(epsilon, p, q, direction)
+    result = np.full(epsilon.shape, -np.inf)
+    usable = np.flatnonzero(np.isfinite(factor))
+    if usable.size == 0:
+        return result
+    rates, inverse = np.unique(q, return_inverse=True)
+    counts, log_b, tail = window(d, rates)
+    added = counts + 1 if direction == "remove" else counts
+    step = max(1, _CELLS // counts.shape[1])
+    for rows in (usable[k : k + step] for k in range(0, usable.size, step)):
+        at = inverse[rows]
+        bound = log_split_bound(added[at], log_b[at], tail[at], log_w1[rows], log_w0[rows], s[rows])
+        result[rows] = factor[rows] + bound
+    return result
+
+
+@dataclass(frozen=True)
+class RandomParticipation(Mechanism):
+    """One iteration of DP-DSGD with random participation, seen by whoever sees only the noisy sum.
+
+    Every client takes part with probability p; every record of a participating client is drawn with
+    probability q; gradients are clipped to ``clip``; N(0, sigma^2 I) is added to their sum.
+
+    Formal guarantee: for every pair of data sets that differ in one record of a client with
+    ``samples_per_client`` other records, and for each direction, ``method="upper"`` bounds the
+    hockey-stick divergence (repaired Theorem 4.1: reveal the count, share out the rest, Kahane).
+    ``method="lower"`` is attained by an explicit pair: no other records, or others that share one
+    gradient at the best of several angles. ``method="paper"`` is Theorem 4.1 as printed. It is not
+    an upper bound: it takes collinear gradients to be the worst, and already orthogonal or absent
+    ones leak more.
+
+    Args:
+      sigma: standard deviation of the noise on the sum, > 0 (scalar or array).
+      p: participation rate, in [0, 1] (scalar or array).
+      q: sampling rate, in [0, 1] (scalar or array).
+      samples_per_client: d >= 0, the client's records besides the differing one.
+      clip: largest norm of one record's gradient, > 0.
+
+    Raises:
+      ValueError: an argument out of range.
+    """
+
+    sigma: float
+    _: KW_ONLY
+    p: float
+    q: float
+    samples_per_client: int
+    clip: float = 1.0
+
+    _paper_invalid = (
+        "Theorem 4.1 of the random-participation paper is not an upper bound: data sets whose "
+        "gradients are not collinear leak more (see notebooks/random_participation/derivations)"
+    )
+
+    def __post_init__(self) -> None:
+        _store(self, sigma=positive, p=in_unit, q=in_unit, clip=positive)
+        d = integer("samples_per_client", self.samples_per_client, 0)
+        object.__setattr__(self, "samples_per_client", d)
+
+    def _log_delta(self, epsilon, direction, method):
+        s = np.divide(self.sigma, self.clip)
+        epsilon, s, p, q = np.broadcast_arrays(epsilon, s, self.p, self.q)
+        shape, d = epsilon.shape, self.samples_per_client
+        epsilon, s, p, q = (np.array(x, dtype=float).ravel() for x in (epsilon, s, p, q))
+        s = np.maximum(s, _NOISELESS[method])
+        # Theorem 4.1 states one direction and calls the other "without loss of generality".
+        direction = "remove" if method == "paper" else direction
+        result = log_poisson_gaussian(epsilon, s, p * q, direction)
+        some = np.flatnonzero((p * q > 0) & (d > 0))
+        if some.size:
+            chosen = epsilon[some], s[some], p[some], q[some], d
+            if method == "paper":
+                result[some] = log_aligned(*chosen, direction)
+            else:
+                # A client without other records is one of the data sets, hence below either bound.
+                bound = _log_upper if method == "upper" else _log_lower
+                result[some] = np.maximum(result[some], bound(*chosen, direction))
+        return result.reshape(shape)
+
+    def rdp(self, alpha):
+        """Upper bound on the Renyi divergence: that of disclosed participation, which dominates."""
+        return WeakClientSampling(self.sigma, p=self.p, q=self.q, clip=self.clip).rdp(alpha)
+
+    def _pld(self, method, interval):
+        rate = self.p * self.q
+        if rate == 0 or self.samples_per_client == 0:
+            return PoissonGaussian(self.sigma, rate=rate, sensitivity=self.clip)._pld(
+                method, interval
+            )
+        return (
+            self.explicit_pld(0.0, interval=interval)
+            if method == "lower"
+            else super()._pld(method, interval)
+        )
+
+    def _lower_plds(self, interval):
+        yield PoissonGaussian(self.sigma, rate=self.p * self.q, sensitivity=self.clip)._pld(
+            "lower", interval
+        )
+        if self.samples_per_client and self.p * self.q > 0:
+            for cosine in _COMPOSED_COSINES:
+                yield self.explicit_pld(cosine, interval=interval)
+
+    def explicit_pld(
+        self, cosine: float, *, interval: float = 1e-4
+    ) -> pld_lib.PrivacyLossDistribution:
+        """Loss distribution, rounded downwards, of the pair whose other records lie at one angle.
+
+        Args:
+          cosine: between the differing record's gradient and the others', in [-1, 1]; in the
+            "add" direction the others point the opposite way.
+          interval: spacing of the discretised losses, > 0.
+        """
+        setting = (
+            max(self.sigma / self.clip, _NOISELESS["lower"]),
+            self.p,
+            self.q,
+            self.samples_per_client,
+        )
+        with_record, without = pair_masses(*setting, cosine)
+        with_opposed, without_opposed = pair_masses(*setting, -cosine)
+        return optimistic(
+            (with_record.ravel(), without.ravel()),
+            (without_opposed.ravel(), with_opposed.ravel()),
+            interval,
+        )
+
+
+def _log_lower(epsilon, s, p, q, d: int, direction: str) -> np.ndarray:
+    """Best explicit pair; all arrays of shape (n,)."""
+    towards = 1.0 if direction == "remove" else -1.0
+    candidates = [log_aligned(epsilon, s, p, q, d, direction)]
+    candidates += [log_oblique(epsilon, s, p, q, d, towards * c, direction) for c in COSINES]
+    return np.maximum.reduce(candidates)
+
+
+@dataclass(frozen=True)
+class _TwoRates(Mechanism):
+    """Fields of the baselines that depend on both rates but not on the number of records."""
+
+    sigma: float
+    _: KW_ONLY
+    p: float
+    q: float
+    clip: float = 1.0
+
+    def __post_init__(self) -> None:
+        _store(self, sigma=positive, p=in_unit, q=in_unit, clip=positive)
+
+
+@dataclass(frozen=True)
+class WeakClientSampling(_TwoRates):
+    """Two-level sampling whose participating clients are disclosed (Theorem 5.2).
+
+    Formal guarantee: exact in both directions. Given participation the adversary faces a
+    Poisson-subsampled Gaussian of rate q, otherwise nothing, so delta = p times that of
+    :class:`PoissonGaussian`; Theorem 5.2 is the "remove" case, and it is attained. It bounds
+    :class:`RandomParticipation` for every number of records.
+
+    Args:
+      sigma: standard deviation of the noise on the sum, > 0 (scalar or array).
+      p: participation rate, q: sampling rate, both in [0, 1] (scalars or arrays).
+      clip: largest norm of one record's gradient, > 0.
+    """
+
+    def _log_delta(self, epsilon, direction, method):
+        with np.errstate(divide="ignore"):
+            log_p = np.log(self.p)
+        s = np.divide(self.sigma, self.clip)
+        return log_p + log_poisson_gaussian(epsilon, s, self.q, direction)
+
+    def rdp(self, alpha):
+        """log(1 - p + p exp((alpha - 1) r)) / (alpha - 1), r that of the subsampled Gaussian."""
+        alpha = orders(alpha)
+        inner = (alpha - 1) * sampled_gaussian_rdp(self.sigma / self.clip, self.q, alpha)
+        with np.errstate(divide="ignore"):
+            return np.logaddexp(np.log1p(-self.p), np.log(self.p) + inner) / (alpha - 1)
+
+    def _pld(self, method, interval):
+        local = PoissonGaussian(self.sigma, rate=self.q, sensitivity=self.clip)._pld(
+            method, interval
+        )
+        nothing = pld_lib.identity(interval, pessimistic_estimate=method != "lower")
+        return local.compute_mixture(nothing, self.p)
+
+
+@dataclass(frozen=True)
+class OnlyLocalSampling(Mechanism):
+    """Every client takes part, every record is drawn with probability q (Theorem 5.1).
+
+    Formal guarantee: exact in both directions, that of :class:`PoissonGaussian` with rate q; the
+    theorem is the "remove" case.
+
+    Args:
+      sigma: standard deviation of the noise on the sum, > 0 (scalar or array).
+      q: sampling rate, in [0, 1] (scalar or array).
+      clip: largest norm of one record's gradient, > 0.
+    """
+
+    sigma: float
+    _: KW_ONLY
+    q: float
+    clip: float = 1.0
+
+    def __post_init__(self) -> None:
+        _store(self, sigma=positive, q=in_unit, clip=positive)
+
+    def _log_delta(self, epsilon, direction, method):
+        return log_poisson_gaussian(epsilon, np.divide(self.sigma, self.clip), self.q, direction)
+
+    def rdp(self, alpha):
+        """Renyi divergence of the Poisson-subsampled Gaussian of rate q."""
+        return sampled_gaussian_rdp(self.sigma / self.clip, self.q, alpha)
+
+    def _pld(self, method, interval):
+        return PoissonGaussian(self.sigma, rate=self.q, sensitivity=self.clip)._pld(
+            method, interval
+        )
+
+
+@dataclass(frozen=True)
+class CentralizedShuffling(_TwoRates):
+    """Every record of the union is drawn independently with probability p q (Corollary 5.3 as meant).
+
+    Formal guarantee: exact in both directions for independent draws, that of
+    :class:`PoissonGaussian` with rate p q. The draws are only independent in the limit of many
+    clients: shuffling records among few clients and then sampling clients keeps them correlated,
+    and with one client it changes nothing at all. ``method="paper"`` is the corollary as printed,
+    with q where p q is meant, which is a valid but needlessly large bound.
+
+    Args:
+      sigma: standard deviation of the noise on the sum, > 0 (scalar or array).
+      p: participation rate, q: sampling rate, both in [0, 1] (scalars or arrays).
+      clip: largest norm of one record's gradient, > 0.
+    """
+
+    def _rate(self, method: str):
+        return self.q if method == "paper" else np.multiply(self.p, self.q)
+
+    def _log_delta(self, epsilon, direction, method):
+        s = np.divide(self.sigma, self.clip)
+        rate = np.broadcast_to(
+            self._rate(method), np.broadcast_shapes(np.shape(self.p), np.shape(self.q))
+        )
+        return log_poisson_gaussian(epsilon, s, rate, direction)
+
+    def rdp(self, alpha):
+        """Renyi divergence of the Poisson-subsampled Gaussian of rate p q."""
+        return sampled_gaussian_rdp(self.sigma / self.clip, float(self._rate("upper")), alpha)
+
+    def _pld(self, method, interval):
+        rate = float(self._rate(method))
+        return PoissonGaussian(self.sigma, rate=rate, sensitivity=self.clip)._pld(method, interval)

@@ -1,0 +1,1 @@
+"""MS-PAFL: Algorithm 1 of the paper, for all clients at once."""
