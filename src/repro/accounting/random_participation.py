@@ -16,7 +16,7 @@ from dp_accounting.pld import privacy_loss_distribution as pld_lib
 from repro._validate import broadcastable, in_unit, integer, positive
 from repro.accounting._binomial import window
 from repro.accounting._discretise import optimistic
-from repro.accounting._explicit import COSINES, log_aligned, log_oblique, pair_masses
+from repro.accounting._explicit import log_aligned, log_oblique_best, pair_masses
 from repro.accounting._split import log_split_bound
 from repro.accounting._weights import weights
 from repro.accounting.gaussian import (
@@ -181,10 +181,10 @@ class RandomParticipation(Mechanism):
 
 def _log_lower(epsilon, s, p, q, d: int, direction: str) -> np.ndarray:
     """Best explicit pair; all arrays of shape (n,)."""
-    towards = 1.0 if direction == "remove" else -1.0
-    candidates = [log_aligned(epsilon, s, p, q, d, direction)]
-    candidates += [log_oblique(epsilon, s, p, q, d, towards * c, direction) for c in COSINES]
-    return np.maximum.reduce(candidates)
+    return np.maximum(
+        log_aligned(epsilon, s, p, q, d, direction),
+        log_oblique_best(epsilon, s, p, q, d, direction),
+    )
 
 
 @dataclass(frozen=True)
