@@ -27,6 +27,8 @@ What is left is rounding, which is charged against the bound:
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from scipy.optimize import elementwise
 from scipy.special import log_ndtr, ndtr
@@ -57,6 +59,10 @@ _LEAST_LOG = -700.0  # sums of masses below exp(-700) may have lost terms to und
 
 def _log_normal(z):
     return -0.5 * z**2 - 0.5 * np.log(2 * np.pi)
+
+
+def _density(s, distance):
+    return np.exp(_log_normal(distance / s[:, None]))
 
 
 def log_aligned(epsilon, s, p, q, d: int, direction: str) -> np.ndarray:
@@ -110,8 +116,10 @@ def log_aligned(epsilon, s, p, q, d: int, direction: str) -> np.ndarray:
 
 
 def _slack(log_value):
-    """Rounding of the log of a sum of weights times normal tails: terms t with t^2 / 2 > 40 beyond
-    the value itself contribute less than exp(-40) of it, so 2 (40 + |value|) bounds the t^2 that count.
+    """Rounding of the log of a sum of weights times normal tails.
+
+    Terms whose t^2 / 2 exceeds -log of the sum by more than 40 are less than exp(-40) of it together,
+    so 2 (40 + |value|) bounds the t^2 that count.
     """
     return _ROUNDING + _UNITS * (1 + 2 * (40 + np.abs(log_value)))
 
@@ -134,15 +142,12 @@ def _scan(epsilon, s, p, q, d: int, cosine: float, direction: str):
     result, first, last = (np.full(epsilon.shape, -np.inf) for _ in range(3))
     mu = np.sqrt(1 - cosine**2) / s
 
-    def density(distance, s):
-        return np.exp(-0.5 * (distance / s[:, None]) ** 2 - 0.5 * np.log(2 * np.pi))
-
     for part, at, grid, spread in _blocks(
         epsilon, s, p, q, d, direction, _SCAN_STEP, _SCAN_LIGHTEST
     ):
         with np.errstate(divide="ignore"):
             log_m1, log_m0 = (
-                np.log(grid.mixture(lambda x: density(x, spread), shift)) for shift in (cosine, 0.0)
+                np.log(grid.mixture(partial(_density, spread), shift)) for shift in (cosine, 0.0)
             )
         log_n = _log_normal(grid.y / spread[:, None])
         factor, log_w1, log_w0 = weights(epsilon[part], p[part], q[part], direction)

@@ -227,7 +227,8 @@ class WeakClientSampling(_TwoRates):
         alpha = orders(alpha)
         inner = (alpha - 1) * sampled_gaussian_rdp(self.sigma / self.clip, self.q, alpha)
         with np.errstate(divide="ignore"):
-            return np.logaddexp(np.log1p(-self.p), np.log(self.p) + inner) / (alpha - 1)
+            value = np.logaddexp(np.log1p(-self.p), np.log(self.p) + inner) / (alpha - 1)
+        return np.maximum(value, 0.0)  # a mean of ratios of at least 1, up to rounding
 
     def _pld(self, method, interval):
         local = PoissonGaussian(self.sigma, rate=self.q, sensitivity=self.clip)._pld(
