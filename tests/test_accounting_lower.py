@@ -84,7 +84,7 @@ def everything_drawn(epsilon, *, p, d, s, cosine, direction):
 
 
 #: epsilon, noise multiplier, p, d, direction and the upper bound; q = 1. The trapezoidal rule with step
-#: 1/6 was above it by 1.6 %, 0.5 % and 2.4 %.
+#: 1/6 was above it by 1.6 % and 0.5 %.
 SHARP = [
     (0.1, 1.0, 1e-6, 2, "add", 2.4049e-13),
     (4.735459415790206, 0.21286143244558056, 0.0005403251539712052, 1, "add", 1.7451e-4),
@@ -221,10 +221,8 @@ def test_random_participation_at_length(seed):
 @pytest.mark.parametrize("sigma", [1e-9, 1e-3])
 def test_hardly_any_noise(sigma, p):
     """At p = 1 - 1e-16 lower was above upper in the direction remove."""
-    for d in (1, 3):
-        mechanism = RandomParticipation(sigma, p=p, q=[1e-8, 0.5, 1.0], samples_per_client=d)
-        for epsilon in (0.0, 1e-3, 1.0, 20.0):
-            assert_bracket(mechanism, np.full(3, epsilon))
+    mechanism = RandomParticipation(sigma, p=p, q=[1e-8, 0.5, 1.0], samples_per_client=2)
+    assert_bracket(mechanism, np.array([[0.0], [1e-3], [20.0]]))
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -37,6 +37,7 @@ from repro.accounting._convex import Law
 from repro.accounting._gaussian import log_shift_divergence
 from repro.accounting._losses import profile
 from repro.accounting._moment_bounds import Mixture, log_price, mixture
+from repro.accounting._pld import one_sided
 from repro.accounting._potential import law_from_potential
 from repro.accounting._ratio_losses import ratio_losses
 from repro.accounting._renyi import log_mean_exp
@@ -179,8 +180,7 @@ class BalancedRatio:
                 return np.log(np.max([x.delta(epsilon, direction) for x in self.tests], axis=0))
             if self.blocks is None:
                 return np.zeros(epsilon.shape)
-            name = {"remove": "_pmf_remove", "add": "_pmf_add"}[direction]
-            return np.log(profile(getattr(self.blocks, name), epsilon))
+            return np.log(profile(one_sided(self.blocks, direction)[0], epsilon))
 
     def _by_moments(self, epsilon, direction, *, upper):
         if self.mixture is None:
