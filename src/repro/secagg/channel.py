@@ -117,8 +117,11 @@ class Channel:
 
     def send(
         self, kind: Kind, number: int = 0, payload: bytes | bytearray | memoryview = b""
-    ) -> None:
+    ) -> bytes:
         """Send one frame.
+
+        Returns:
+            The digest of its payload.
 
         Raises:
             ChannelError: the connection is gone, or the other side takes too long to read.
@@ -129,6 +132,7 @@ class Channel:
         self.write(header.pack(), body)
         if kind in NUMBERS:
             self.sent.payload += body.nbytes
+        return header.digest
 
     def write(self, header: bytes, body: memoryview) -> None:
         """Send bytes as they are (`send` makes frames of them)."""
@@ -183,7 +187,7 @@ class Channel:
         self._due += 1
         if header.kind in NUMBERS:
             self.received.payload += header.length
-        return Frame(Kind(header.kind), header.round, payload)
+        return Frame(Kind(header.kind), header.round, payload, header.digest)
 
     def quiet(self) -> bool:
         """Whether the connection is open and nothing has come that was not read."""

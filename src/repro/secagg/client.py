@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -15,7 +16,19 @@ from repro._validate import integer, positive
 from repro.secagg.certificates import OPERATOR, PARAMETERS, client_name, context, server_names
 from repro.secagg.channel import Channel, ChannelError, connect
 from repro.secagg.closing import Closing
-from repro.secagg.frames import LARGEST, REAL, SHORT, WORD, Frame, Kind, Order, Traffic, words
+from repro.secagg.frames import (
+    DIGEST_BYTES,
+    LARGEST,
+    NONCE_BYTES,
+    REAL,
+    SHORT,
+    WORD,
+    Frame,
+    Kind,
+    Order,
+    Traffic,
+    words,
+)
 from repro.secagg.ring import Elements, Ring
 
 Address = tuple[str, int]
@@ -68,7 +81,7 @@ class Party(Closing):
                 self._drop(peer)
                 channel = connect(address, self._context, self.name, peer, self.time_limit)
                 if peer == PARAMETERS:
-                    channel.allowance = lambda: 8 * LARGEST
+                    channel.allowance = lambda: DIGEST_BYTES + 8 * LARGEST
                 self.channels[peer] = channel
 
     def close(self) -> None:
@@ -200,39 +213,71 @@ class Client(Party):
 
 
 class Operator(Party):
-    """Whoever owns the model: starts rounds, and gets their sums.
+    """The owner of the model: it starts rounds and receives their sums.
+
+    Every order carries a nonce, so no two orders have the same digest. The parameter server sends
+    the digest of the order with the sum, and `result` accepts no sum of another order.
 
     Args:
         folder: with the certificate `operator`.
         parameters: address of the parameter server.
-        time_limit: seconds for each step.
+        time_limit: seconds for each step, > 0; the same as the servers'.
+
+    Raises:
+        ValueError: no certificate in `folder`, or `time_limit` out of range.
     """
 
     def __init__(
         self, folder: str | os.PathLike[str], *, parameters: Address, time_limit: float = 30.0
     ) -> None:
         super().__init__(OPERATOR, folder, {PARAMETERS: parameters}, time_limit)
+        self._order: tuple[bytes, int, Ring] | None = None  # digest, size and ring
 
     def start(self, size: int, ring: Ring, model: NDArray[np.float64]) -> None:
         """Start a round for vectors of `size` elements, and broadcast `model` to the clients.
 
+        Args:
+            size: elements of each client's vector, >= 1.
+            ring: of the elements; the same as the servers'.
+            model: real numbers, shape (parameters,).
+
         Raises:
-            RoundError: the parameter server is gone.
+            RoundError: the connection with the parameter server has ended.
         """
-        payload = Order(size, ring.modulus).pack() + model.astype(REAL).tobytes()
+        order = Order(size, ring.modulus).pack() + secrets.token_bytes(NONCE_BYTES)
         with self._or_failed():
-            self._to(PARAMETERS).send(Kind.START, 0, payload)
+            digest = self._to(PARAMETERS).send(Kind.START, 0, order + model.astype(REAL).tobytes())
+            self._order = digest, size, ring
             self._done(PARAMETERS, 0)
 
     def result(self) -> tuple[int, Elements]:
-        """Wait for the end of the round: its number, and the sum over all clients.
+        """Wait for the end of the round.
+
+        Returns:
+            The number of the round, and the sum over all clients, shape (size,).
 
         Raises:
-            RoundError: it failed.
+            RoundError: the round failed, no order is open, or what came is not the sum of this
+                order: it names another order, has another size, or is outside the ring.
         """
+        if self._order is None:
+            raise RoundError("no order is open: start a round first")
+        (digest, size, ring), self._order = self._order, None
         with self._or_failed():
             frame = self._answer(Kind.SUM, time.monotonic() + _STEPS * self.time_limit)
-        return frame.round, words(frame.payload)
+            length = DIGEST_BYTES + 8 * size
+            if len(frame.payload) != length:
+                raise ChannelError(
+                    f"{PARAMETERS} sent a sum of {len(frame.payload)} bytes, where {length} were "
+                    f"due for {size} elements"
+                )
+            if frame.payload[:DIGEST_BYTES] != digest:
+                raise ChannelError(f"{PARAMETERS} sent the sum of another order")
+            try:
+                total = ring.elements("sum", words(memoryview(frame.payload)[DIGEST_BYTES:]))
+            except ValueError as problem:
+                raise ChannelError(f"{PARAMETERS} sent no elements: {problem}") from problem
+        return frame.round, total
 
     def traffic(self) -> dict[str, Traffic]:
         """Bytes of the last round: `sums` (from the servers), `broadcast` (to the clients).

@@ -36,6 +36,8 @@ HEADER_BYTES = _HEADER.size + _CHECK.size
 
 ORDER_BYTES = _ORDER.size
 
+NONCE_BYTES = DIGEST_BYTES = 16
+
 SHORT = 1024
 """Payload bytes that any party may send: more than any message without numbers needs."""
 
@@ -54,14 +56,14 @@ class Kind(enum.IntEnum):
     """What a frame is; the payload in brackets."""
 
     WELCOME = 1  # to who opened a connection: it is accepted
-    START = 2  # operator to parameter server: begin a round (`Order`, the model)
+    START = 2  # operator to parameter server: begin a round (`Order`, a nonce, the model)
     OPEN = 3  # parameter server to servers: take shares (`Order`)
     OPENED = 4  # server to parameter server: ready
     MODEL = 5  # parameter server to clients: the round's model (float64 each)
     KEY = 6  # client to server: a share as its key (16 bytes)
     VECTOR = 7  # client to server: a share in full (uint64 each)
     PARTIAL = 8  # server to parameter server: sum of shares (uint64 each, whose: a bit each)
-    SUM = 9  # parameter server to operator: sum of all (uint64 each)
+    SUM = 9  # parameter server to operator: sum of all (digest of its START, uint64 each)
     FAIL = 10  # anybody: the round is over, and why (text)
     TRAFFIC = 11  # operator and parameter server: question and answer about bytes sent (JSON)
     DONE = 12  # after a START, a share or a vector, a PARTIAL: nothing follows for this round
@@ -76,11 +78,19 @@ EMPTY = frozenset({Kind.WELCOME, Kind.OPENED, Kind.DONE})
 
 @dataclass(frozen=True)
 class Frame:
-    """A frame that was received whole and unaltered, from the party it names."""
+    """A frame that was received whole and unaltered, from the party it names.
+
+    Attributes:
+        kind: see `Kind`.
+        round: the round that it belongs to, 0 for none.
+        payload: what it carries.
+        digest: `checksum` of the payload; that of a START names the order.
+    """
 
     kind: Kind
     round: int
     payload: bytearray
+    digest: bytes
 
     @property
     def text(self) -> str:
@@ -193,5 +203,5 @@ def words(payload: bytes | bytearray | memoryview) -> NDArray[np.uint64]:
 
 
 def checksum(payload: bytes | bytearray | memoryview) -> bytes:
-    """The first 16 bytes of SHA-256."""
-    return hashlib.sha256(payload).digest()[:16]
+    """The first DIGEST_BYTES bytes of SHA-256."""
+    return hashlib.sha256(payload).digest()[:DIGEST_BYTES]

@@ -15,6 +15,7 @@ from repro.secagg.certificates import OPERATOR, client_name, server_names
 from repro.secagg.channel import Channel
 from repro.secagg.frames import (
     LARGEST,
+    NONCE_BYTES,
     ORDER_BYTES,
     SHORT,
     WORD,
@@ -28,6 +29,9 @@ from repro.secagg.frames import (
 from repro.secagg.node import Fault, Gone, Node, Replaced
 from repro.secagg.ring import Elements, Ring
 from repro.secagg.shares import reconstruct
+
+_MODEL = ORDER_BYTES + NONCE_BYTES
+"""Where the model begins in a START."""
 
 
 class ParameterServer(Node):
@@ -79,7 +83,7 @@ class ParameterServer(Node):
     def allowance(self, name: str) -> int:
         """The operator may send a model; a server its sum, or a client its vector, in a round."""
         if name == OPERATOR:
-            return ORDER_BYTES + 8 * LARGEST
+            return _MODEL + 8 * LARGEST
         return SHORT + 8 * self._size if name in self._sources else SHORT
 
     def run(self) -> None:
@@ -103,12 +107,14 @@ class ParameterServer(Node):
                 self.drop(name)
 
     def _round(self, start: Frame) -> None:
+        """One round for the operator on this connection; no other connection gets its sum."""
         number = self._last = self._last + 1
+        operator = self.peers[OPERATOR]
         try:
-            total = self._run_round(number, start.payload)
-            self.send(OPERATOR, Kind.SUM, number, memoryview(total.astype(WORD, copy=False)))
+            total = self._run_round(number, start.payload).astype(WORD, copy=False)
+            self.send(OPERATOR, Kind.SUM, number, b"".join((start.digest, total.data.cast("B"))))
         except Fault as fault:
-            self._fail(number, str(fault))
+            self._fail(number, str(fault), operator)
         finally:
             self._size = 0
 
@@ -116,10 +122,12 @@ class ParameterServer(Node):
         """One round of Algorithm 2, from the broadcast to the sum.
 
         Raises:
-            Fault: there is no complete sum.
+            Fault: there is no complete sum, or the operator that ordered it has left.
         """
         self._gather([Kind.DONE], 0, [OPERATOR], self.time_limit)
         try:
+            if len(start) < _MODEL:
+                raise FrameError(f"an order of {len(start)} bytes")
             order = Order.unpack(start, self._ring.modulus)
         except FrameError as problem:
             raise Fault(f"{OPERATOR} sent {problem}") from problem
@@ -131,7 +139,7 @@ class ParameterServer(Node):
             self.send(name, Kind.OPEN, number, order.pack())
         self._gather([Kind.OPENED], number, self._servers, self.time_limit)
         for name in self._clients:
-            self.send(name, Kind.MODEL, number, memoryview(start)[ORDER_BYTES:])
+            self.send(name, Kind.MODEL, number, memoryview(start)[_MODEL:])
         kind = Kind.PARTIAL if self._servers else Kind.VECTOR
         sums = self._gather([kind, Kind.DONE], number, self._sources, 2 * self.time_limit)
         after = self._counts(links)
@@ -147,7 +155,9 @@ class ParameterServer(Node):
             except TimeoutError:
                 absent = ", ".join(missing)
                 raise Fault(f"{absent} did not connect within {self.time_limit:g} s") from None
-            except Gone:
+            except Gone as gone:
+                if gone.name == OPERATOR:
+                    raise  # nobody may get the sum that it ordered
                 continue
             if frame is not None:
                 raise Fault(f"{name} sent {frame.kind.name} before the round was open", name)
@@ -205,10 +215,15 @@ class ParameterServer(Node):
         except ValueError as problem:
             raise Fault(f"{name} sent no elements: {problem}") from problem
 
-    def _fail(self, number: int, reason: str) -> None:
-        """Tell everybody, and begin anew: see the module `node`."""
+    def _fail(self, number: int, reason: str, operator: Channel) -> None:
+        """Tell everybody, and begin anew: see the module `node`.
+
+        An operator that connected after this round had begun has no part in it and stays.
+        """
         self.log(f"round {number}: {reason}")
-        for name in list(self.peers):
+        for name, channel in list(self.peers.items()):
+            if name == OPERATOR and channel is not operator:
+                continue
             try:
                 self.send(name, Kind.FAIL, number, reason.encode()[:SHORT])
             except Fault as fault:
