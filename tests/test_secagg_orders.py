@@ -185,7 +185,8 @@ def test_the_sum_of_the_order_is_taken(played):
     place.channel.send(Kind.SUM, 1, place.order() + words(3, 4))
     number, total = operator.result()
     assert (number, total.tolist()) == (1, [3, 4])
-    with pytest.raises(RoundError, match="no order is open: start a round first"):
+    place.channel.send(Kind.SUM, 2, bytes(16) + words(3, 4))
+    with pytest.raises(RoundError, match="parameters sent a sum while no order was open"):
         operator.result()
 
 

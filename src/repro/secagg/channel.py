@@ -117,11 +117,8 @@ class Channel:
 
     def send(
         self, kind: Kind, number: int = 0, payload: bytes | bytearray | memoryview = b""
-    ) -> bytes:
+    ) -> None:
         """Send one frame.
-
-        Returns:
-            The digest of its payload.
 
         Raises:
             ChannelError: the connection is gone, or the other side takes too long to read.
@@ -132,7 +129,6 @@ class Channel:
         self.write(header.pack(), body)
         if kind in NUMBERS:
             self.sent.payload += body.nbytes
-        return header.digest
 
     def write(self, header: bytes, body: memoryview) -> None:
         """Send bytes as they are (`send` makes frames of them)."""

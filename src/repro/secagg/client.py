@@ -27,6 +27,7 @@ from repro.secagg.frames import (
     Kind,
     Order,
     Traffic,
+    checksum,
     words,
 )
 from repro.secagg.ring import Elements, Ring
@@ -245,9 +246,10 @@ class Operator(Party):
             RoundError: the connection with the parameter server has ended.
         """
         order = Order(size, ring.modulus).pack() + secrets.token_bytes(NONCE_BYTES)
+        payload = order + model.astype(REAL).tobytes()
         with self._or_failed():
-            digest = self._to(PARAMETERS).send(Kind.START, 0, order + model.astype(REAL).tobytes())
-            self._order = digest, size, ring
+            self._order = checksum(payload), size, ring
+            self._to(PARAMETERS).send(Kind.START, 0, payload)
             self._done(PARAMETERS, 0)
 
     def result(self) -> tuple[int, Elements]:
@@ -260,11 +262,11 @@ class Operator(Party):
             RoundError: the round failed, no order is open, or what came is not the sum of this
                 order: it names another order, has another size, or is outside the ring.
         """
-        if self._order is None:
-            raise RoundError("no order is open: start a round first")
-        (digest, size, ring), self._order = self._order, None
         with self._or_failed():
             frame = self._answer(Kind.SUM, time.monotonic() + _STEPS * self.time_limit)
+            if self._order is None:
+                raise ChannelError(f"{PARAMETERS} sent a sum while no order was open")
+            (digest, size, ring), self._order = self._order, None
             length = DIGEST_BYTES + 8 * size
             if len(frame.payload) != length:
                 raise ChannelError(
