@@ -81,6 +81,7 @@ class Party(Closing):
                     continue
                 self._drop(peer)
                 channel = connect(address, self._context, self.name, peer, self.time_limit)
+                channel.probe_after = self.time_limit
                 if peer == PARAMETERS:
                     channel.allowance = lambda: DIGEST_BYTES + 8 * LARGEST
                 self.channels[peer] = channel

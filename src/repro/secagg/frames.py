@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 _HEADER = struct.Struct(">4sBBxxQIIQQ16s")
 _CHECK = struct.Struct(">I")
 _ORDER = struct.Struct("<QQ")
-_MAGIC, _VERSION = b"rpSA", 2
+_MAGIC, _VERSION = b"rpSA", 3
 
 NOBODY = 2**32 - 1
 """In place of a client's or a server's number."""
@@ -67,12 +67,14 @@ class Kind(enum.IntEnum):
     FAIL = 10  # anybody: the round is over, and why (text)
     TRAFFIC = 11  # operator and parameter server: question and answer about bytes sent (JSON)
     DONE = 12  # after a START, a share or a vector, a PARTIAL: nothing follows for this round
+    PROBE = 13  # to a party that has been silent for long: are you there?
+    ALIVE = 14  # the answer to a PROBE
 
 
 NUMBERS = frozenset({Kind.MODEL, Kind.KEY, Kind.VECTOR, Kind.PARTIAL, Kind.SUM})
 """Kinds whose payload counts as payload in `Traffic`; all bytes count as bytes on the wire."""
 
-EMPTY = frozenset({Kind.WELCOME, Kind.OPENED, Kind.DONE})
+EMPTY = frozenset({Kind.WELCOME, Kind.OPENED, Kind.DONE, Kind.PROBE, Kind.ALIVE})
 """Kinds without a payload."""
 
 
@@ -94,8 +96,8 @@ class Frame:
 
     @property
     def text(self) -> str:
-        """The payload of a FAIL."""
-        return self.payload.decode("utf-8", "replace")
+        """The payload of a FAIL; what could act on a terminal or begin a line is escaped."""
+        return printable(self.payload.decode("utf-8", "replace"))
 
 
 @dataclass
@@ -200,6 +202,13 @@ class Order(NamedTuple):
 def words(payload: bytes | bytearray | memoryview) -> NDArray[np.uint64]:
     """The numbers written in a payload; its length is a multiple of 8."""
     return np.frombuffer(payload, WORD).astype(np.uint64, copy=False)
+
+
+def printable(text: str) -> str:
+    r"""`text` with every character that is not printable written as its escape, such as `\n`."""
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape").decode() for one in text
+    )
 
 
 def checksum(payload: bytes | bytearray | memoryview) -> bytes:

@@ -11,19 +11,25 @@ from __future__ import annotations
 import os
 import queue
 import socket
-import sys
 import threading
 import time
 from collections.abc import Collection
-from contextlib import suppress
 
 from repro._validate import positive
+from repro.secagg.acceptor import Acceptor
 from repro.secagg.certificates import PARAMETERS, context
 from repro.secagg.channel import Channel, ChannelError, Ended, connect, remaining
 from repro.secagg.frames import SHORT, Frame, Kind
+from repro.secagg.log import Log
 
-_RETRY = 0.5
-"""Seconds between attempts to reach the parameter server."""
+_RETRY = 0.25
+"""Least seconds between attempts to reach the parameter server."""
+
+_HANDSHAKES = 64
+"""Unfinished handshakes with strangers, besides one with every party that is expected."""
+
+_AHEAD = 2
+"""Frames of a party that wait to be acted on: a share and its DONE."""
 
 
 class Fault(Exception):
@@ -64,34 +70,41 @@ class Node:
         self.name, self.folder, self.expected = name, folder, frozenset(expected)
         self.time_limit = float(positive("time_limit", time_limit))
         self.peers: dict[str, Channel] = {}
-        self._inbox: queue.SimpleQueue[tuple[Channel, Frame | ChannelError | None]] = (
-            queue.SimpleQueue()
-        )
-        self._listener = listener
+        self._inbox: queue.SimpleQueue[
+            tuple[Channel, Frame | ChannelError | None, threading.Semaphore]
+        ] = queue.SimpleQueue()
         self._context = context(folder, name, accepting=True)
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._log = Log(name)
+        Acceptor(
+            listener,
+            _HANDSHAKES + len(self.expected),
+            admit=self._admit,
+            serve=self._serve,
+            log=self._log.stranger,
+        )
 
     def allowance(self, name: str) -> int:
         """The largest payload that `name` may send at the moment."""
         return SHORT
 
     def keep_connected(self, address: tuple[str, int]) -> None:
-        """Open a connection to the parameter server, and again whenever it ends."""
+        """Open a connection to the parameter server, and again whenever it ends or is dead."""
         tls = context(self.folder, self.name, accepting=False)
 
         def go_on() -> None:
             told = ""
             while True:
+                again = time.monotonic() + _RETRY  # another process may have the same name
                 try:
                     channel = connect(address, tls, self.name, PARAMETERS, self.time_limit)
                 except ChannelError as problem:
                     if str(problem) != told:
                         self.log(told := str(problem))
-                    time.sleep(_RETRY)
-                    continue
-                told = ""
-                self._inbox.put((channel, None))
-                self._read(channel)
+                else:
+                    told = ""
+                    channel.probe_after = self.time_limit
+                    self._serve(channel)
+                time.sleep(remaining(again))
 
         threading.Thread(target=go_on, daemon=True).start()
 
@@ -104,9 +117,10 @@ class Node:
         """
         while True:
             try:
-                channel, item = self._inbox.get(timeout=remaining(deadline))
+                channel, item, waiting = self._inbox.get(timeout=remaining(deadline))
             except queue.Empty:
                 raise TimeoutError from None
+            waiting.release()
             name = channel.peer
             if item is None:
                 self._join(channel)
@@ -140,7 +154,7 @@ class Node:
 
     def log(self, text: str) -> None:
         """One line on the standard error output."""
-        print(f"{self.name}: {text}", file=sys.stderr, flush=True)
+        self._log.line(text)
 
     def _join(self, channel: Channel) -> None:
         name = channel.peer
@@ -152,37 +166,31 @@ class Node:
         if replaced:
             raise Replaced(f"{name} opened another connection", name)
 
-    def _accept(self) -> None:
-        while True:
-            try:
-                sock, _ = self._listener.accept()
-            except OSError as problem:  # such as too many open files
-                self.log(f"cannot accept a connection: {problem}")
-                time.sleep(_RETRY)
-                continue
-            threading.Thread(target=self._admit, args=(sock,), daemon=True).start()
+    def _admit(self, sock: socket.socket) -> Channel:
+        """The channel of a caller that proves a name that is expected here.
 
-    def _admit(self, sock: socket.socket) -> None:
-        """Let a caller in who can prove a name that is expected here; then read its frames."""
+        Raises:
+            ChannelError: it does not.
+            OSError: the connection has ended already.
+        """
         channel = Channel(sock, self._context, self.name, None, self.time_limit)
         channel.allowance = lambda: self.allowance(channel.peer)
-        try:
-            channel.handshake()
-            if channel.peer not in self.expected:
-                reason = f"{self.name} does not expect {channel.peer!r}"
-                channel.send(Kind.FAIL, 0, reason.encode())
-                raise ChannelError(reason)
-        except (ChannelError, OSError) as problem:
-            self.log(f"refused a connection: {problem}")
-            with suppress(OSError):
-                channel.close()
-            return
-        self._inbox.put((channel, None))
-        self._read(channel)
+        channel.handshake()
+        if channel.peer not in self.expected:
+            reason = f"{self.name} does not expect {channel.peer!r}"
+            channel.send(Kind.FAIL, 0, reason.encode())
+            raise ChannelError(reason)
+        return channel
 
-    def _read(self, channel: Channel) -> None:
-        try:
-            while True:
-                self._inbox.put((channel, channel.receive()))
-        except ChannelError as problem:
-            self._inbox.put((channel, problem))
+    def _serve(self, channel: Channel) -> None:
+        """Hand on what comes over a connection, until it ends; `next` takes it out."""
+        waiting = threading.Semaphore(_AHEAD)
+        item: Frame | ChannelError | None = None
+        while not isinstance(item, ChannelError):
+            waiting.acquire()
+            self._inbox.put((channel, item, waiting))
+            try:
+                item = channel.receive()
+            except ChannelError as problem:
+                item = problem
+        self._inbox.put((channel, item, waiting))

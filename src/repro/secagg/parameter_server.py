@@ -33,6 +33,13 @@ from repro.secagg.shares import reconstruct
 _MODEL = ORDER_BYTES + NONCE_BYTES
 """Where the model begins in a START."""
 
+_JUMP = 2**32
+"""By how much the last round that a server reports can raise the number of the next round.
+
+A server that reports absurd numbers cannot use up the 2^64 numbers, and after a restart of this
+server a failed round makes up for each of its reports.
+"""
+
 
 class ParameterServer(Node):
     """The parameter server of ddpsa's Algorithm 2, but for the step of the model.
@@ -185,8 +192,8 @@ class ParameterServer(Node):
             if frame is None:
                 continue
             if frame.kind == Kind.FAIL:
-                if name in self._servers and frame.round < 2**63:
-                    self._last = max(self._last, frame.round)  # it may have served another one
+                if name in self._servers:  # it may have served another parameter server
+                    self._last = max(self._last, min(frame.round, self._last + _JUMP))
                 raise Fault(f"{name}: {frame.text}")
             left = due.get(name, [])
             if frame.round != number or [frame.kind] != left[:1]:
