@@ -14,7 +14,7 @@ from repro.datasets.plane import plane
 from repro.federated.ddpsa import Array, Training, mechanism, upload
 from repro.federated.ddpsa_timing import OneByOne
 from repro.secagg import Cluster, Round
-from repro.secagg.closing import Closing
+from repro.secagg.client import Closing
 
 
 class Deployment(Closing):

@@ -1,4 +1,9 @@
-"""Connections: TLS 1.3 with a proof of both names, frames in order, time limits, bytes counted."""
+"""Connections: TLS 1.3 with a proof of both names, frames in order, time limits, bytes counted.
+
+TLS runs on `ssl.MemoryBIO` and `poll`, not on asyncio streams, for three reasons. One thread reads
+from a connection while another writes to it, which `ssl.SSLSocket` does not promise to support. Every frame has
+its own deadline, in both directions. Every byte handed to TCP is counted, which asyncio does not report.
+"""
 
 from __future__ import annotations
 

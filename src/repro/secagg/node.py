@@ -1,9 +1,12 @@
 """What the intermediate servers and the parameter server have in common.
 
-Every connection has a thread that reads frames from it; all of them put what they read into one
-inbox, and one thread takes it out, so that no state is touched by two threads. After a failed round
-every connection is opened anew, by the side that opened it first: what was still under way dies
-with the old connection, and no late frame can stray into the next round.
+Every connection has a thread that reads frames from it. All of these threads put frames into one
+inbox, and one thread takes them out, so no state is shared between threads. After a failed round
+every connection is opened anew, by the side that opened it before. Frames that were still under way
+are lost with the old connection, so no late frame can reach the next round.
+
+Threads and not asyncio: a server adds up long vectors, and in an event loop that work would delay
+every connection. A thread of its own reads on and answers a PROBE meanwhile.
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ _AHEAD = 2
 
 
 class Fault(Exception):
-    """A party did what it must not, or is gone; `name` is that party."""
+    """A party broke the protocol or has left; `name` is that party."""
 
     def __init__(self, message: str, name: str = "") -> None:
         super().__init__(message)
@@ -41,7 +44,7 @@ class Fault(Exception):
 
 
 class Gone(Fault):
-    """A party's connection ended between two frames, or was replaced by another one."""
+    """A party's connection ended between two frames, or the party opened another connection."""
 
 
 class Replaced(Gone):
@@ -49,7 +52,7 @@ class Replaced(Gone):
 
 
 class Node:
-    """A process that accepts connections, and reads what comes over all of its connections.
+    """A server process: it accepts connections and reads frames from all of them.
 
     Args:
         name: this party.
@@ -57,6 +60,9 @@ class Node:
         listener: a listening socket.
         expected: names of the parties that may connect.
         time_limit: seconds allowed for each step of a round, > 0.
+
+    Raises:
+        ValueError: `time_limit` out of range, or no certificate in `folder`.
     """
 
     def __init__(
@@ -109,11 +115,11 @@ class Node:
         threading.Thread(target=go_on, daemon=True).start()
 
     def next(self, deadline: float | None = None) -> tuple[str, Frame | None]:
-        """The next frame, and whose it is; None for a party that has connected.
+        """The next frame and its sender; None in place of a frame if the sender has just connected.
 
         Raises:
             TimeoutError: `deadline` has passed.
-            Fault: a party's connection ended, was replaced, or brought something that is no frame.
+            Fault: a party's connection ended or was replaced, or the party sent no proper frame.
         """
         while True:
             try:
@@ -126,7 +132,7 @@ class Node:
                 self._join(channel)
                 return name, None
             elif self.peers.get(name) is not channel:
-                continue  # of a connection that has been given up
+                continue  # from a connection that was dropped
             elif isinstance(item, ChannelError):
                 self.drop(name)
                 raise (Gone if isinstance(item, Ended) else Fault)(str(item), name)
@@ -137,7 +143,7 @@ class Node:
         """Send a frame to a party.
 
         Raises:
-            Fault: it is not connected, or does not take the frame in time.
+            Fault: the party is not connected, or does not take the frame in time.
         """
         if name not in self.peers:
             raise Fault(f"{name} is not connected", name)
@@ -161,7 +167,7 @@ class Node:
         replaced = name in self.peers
         self.drop(name)
         self.peers[name] = channel
-        if name in self.expected:  # or else we have called, and been welcomed
+        if name in self.expected:  # otherwise this side called and was welcomed
             self.send(name, Kind.WELCOME, 0)
         if replaced:
             raise Replaced(f"{name} opened another connection", name)

@@ -1,4 +1,4 @@
-"""The parameter server: opens rounds, and adds up the servers' sums if they belong together."""
+"""The parameter server: it opens rounds and adds up the servers' sums if they fit together."""
 
 from __future__ import annotations
 
@@ -42,29 +42,38 @@ server a failed round makes up for each of its reports.
 
 
 class ParameterServer(Node):
-    """The parameter server of ddpsa's Algorithm 2, but for the step of the model.
+    """The parameter server of ddpsa's Algorithm 2, without the step of the model.
 
-    The operator (who owns the model) starts a round with the model to broadcast, and gets the sum
-    of all clients' encoded vectors, or the reason why there is none; it never gets a part of it.
+    The operator owns the model. It starts a round with the model to broadcast, and receives the sum
+    of all clients' encoded vectors or the reason why there is none, never a part of the sum.
 
-    Formal guarantee: a sum is sent to the operator only if each of the m servers reported, in this
-    round, a sum over exactly the clients 0, …, n - 1. A round that fails changes nothing here but
-    the round number, which is not used again.
+    Formal guarantee: a sum is sent only if each of the m servers reported, in this round, a sum
+    over exactly the clients 0, …, n - 1; and only over the connection on which the operator ordered
+    the round, with the digest of that order. If that connection ends, the round ends. A round that
+    fails changes nothing here but the round number, which is not used again.
 
-    With no intermediate servers at all (federated learning without secret sharing) the clients send
-    their vectors here, and the sum is sent on only if all n came; this server sees each of them.
+    Without intermediate servers (federated learning without secret sharing) the clients send their
+    vectors here, and the sum is sent only if all n vectors came; this server sees each vector.
 
-    A server's sum (or a client's vector) is taken with the DONE that follows it, and a START too:
-    so a second copy before that DONE always ends the round.
+    A malicious parameter server can send each client another model and so single out a client.
+    Clients that want to rule this out compare digests of the models that they received.
+
+    A sum, a vector or a START is taken with the DONE that follows it. So a second copy before that
+    DONE always ends the round.
 
     Args:
         folder: with the certificate `parameters`.
-        listener: where servers, clients and the operator connect.
+        listener: a listening socket, for servers, clients and the operator.
         servers: m >= 2, or 0 for no sharing.
-        clients: n.
+        clients: n >= 1.
         ring: of the shares.
-        time_limit: seconds for each step: until all are connected, until all servers are open, and
-            (twice that) until all sums are there.
+        time_limit: seconds, > 0, for each step: until all parties are connected, until all servers
+            are open, and (twice that) until all sums have come.
+
+    Raises:
+        ValueError: an argument out of range, or no certificate in `folder`.
+
+    Source: ddpsa (arXiv 2604.07125v1), Algorithm 2.
     """
 
     def __init__(
@@ -139,7 +148,7 @@ class ParameterServer(Node):
         except FrameError as problem:
             raise Fault(f"{OPERATOR} sent {problem}") from problem
         self._assemble()
-        links = dict(self.peers)  # kept: a client that has said DONE may be gone at the end
+        links = dict(self.peers)  # kept: a client may leave after its DONE
         before = self._counts(links)
         self._size = order.size
         for name in self._servers:
@@ -187,7 +196,7 @@ class ParameterServer(Node):
             except Gone as gone:
                 owes = due.get(gone.name) or (gone.name in due and isinstance(gone, Replaced))
                 if gone.name in self._clients and not owes and kinds[0] != Kind.OPENED:
-                    continue  # the servers know whether they need it any more; or nobody does
+                    continue  # the servers know whether they still need this client
                 raise
             if frame is None:
                 continue
@@ -208,7 +217,11 @@ class ParameterServer(Node):
         return got
 
     def _checked(self, name: str, payload: bytearray) -> Elements:
-        """A server's sum, if it is over all clients, or a client's vector; of the right length."""
+        """A server's sum or a client's vector.
+
+        Raises:
+            Fault: wrong length, a sum without some clients, or numbers outside the ring.
+        """
         body, whose = memoryview(payload)[: 8 * self._size], payload[8 * self._size :]
         count = len(self._clients) if self._servers else 0
         if len(payload) != 8 * self._size + -(-count // 8):
