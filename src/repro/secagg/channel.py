@@ -234,14 +234,15 @@ class Channel:
         except Slow:
             self.send(Kind.PROBE)
         answer = time.monotonic() + self.time_limit
+        sooner = deadline is not None and deadline < answer
         try:
-            self._read(first, answer if deadline is None else min(answer, deadline), begun=False)
+            self._read(first, deadline if sooner else answer, begun=False)
         except Slow as problem:
-            if not remaining(answer):
-                raise ChannelError(
-                    f"{self.peer} is silent: it did not answer within {self.time_limit:g} s"
-                ) from problem
-            raise
+            if sooner:
+                raise
+            raise ChannelError(
+                f"{self.peer} is silent: it did not answer within {self.time_limit:g} s"
+            ) from problem
 
     def _body(self, length: int, deadline: float) -> bytearray:
         """A payload; memory is taken as bytes arrive, not when a header promises them."""
