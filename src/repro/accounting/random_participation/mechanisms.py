@@ -26,6 +26,7 @@ from repro.accounting.gaussian import (
 from repro.accounting.mechanism import Mechanism, frozen_field
 from repro.accounting.random_participation.lower import (
     log_aligned,
+    log_oblique_best,
     pair_masses,
 )
 from repro.accounting.random_participation.upper import log_split_bound
