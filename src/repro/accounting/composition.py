@@ -11,6 +11,7 @@ from dp_accounting.pld import privacy_loss_distribution as pld_lib
 
 from repro._validate import choice, integer, nonnegative, probability_open
 from repro.accounting._losses import profile, threshold
+from repro.accounting._pld import one_sided
 from repro.accounting._renyi import ORDERS, convert_delta, convert_epsilon
 from repro.accounting.mechanism import DIRECTIONS, METHODS, Mechanism
 
@@ -94,8 +95,8 @@ class Composition:
         ways = ("remove", "add") if direction == "both" else (direction,)
         for way in ways:
             if (method, way) not in self._composed:
-                one_sided = [getattr(x, f"_pmf_{way}") for x in self._single(method)]
-                self._composed[method, way] = [x.self_compose(self.rounds) for x in one_sided]
+                single = [side for x in self._single(method) for side in one_sided(x, way)]
+                self._composed[method, way] = [side.self_compose(self.rounds) for side in single]
         return [pmf for way in ways for pmf in self._composed[method, way]]
 
     def _error(self, pmf, method: str) -> float:

@@ -33,6 +33,7 @@ from scipy.special import gammaln
 
 from repro.accounting._gaussian import log_shift_divergence
 from repro.accounting._losses import profile
+from repro.accounting._pld import one_sided
 from repro.accounting._renyi import log_mean_exp
 from repro.accounting.partitioning.blocks import LARGEST_SHIFT, block_law, ratio_losses
 from repro.accounting.partitioning.laws import Law, law_from_potential
@@ -178,8 +179,7 @@ class BalancedRatio:
                 return np.log(np.max([x.delta(epsilon, direction) for x in self.tests], axis=0))
             if self.blocks is None:
                 return np.zeros(epsilon.shape)
-            name = {"remove": "_pmf_remove", "add": "_pmf_add"}[direction]
-            return np.log(profile(getattr(self.blocks, name), epsilon))
+            return np.log(profile(one_sided(self.blocks, direction)[0], epsilon))
 
     def _by_moments(self, epsilon, direction, *, upper):
         if epsilon.size != 1:
