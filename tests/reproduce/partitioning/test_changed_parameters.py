@@ -41,7 +41,7 @@ def _no_warnings():
 
 @pytest.mark.parametrize(
     "sigma, submodels, rate",
-    [([1.0], [2, 3], 1.0), ([0.7, 1e9], [1], 0.2), ([2.0, 3.0], [], 0.1), ([3.0], [4, 2], 0.0)],
+    [([1.0], [2, 3], 1.0), ([0.7, 300.0], [1], 0.2), ([2.0, 3.0], [], 0.1), ([3.0], [4, 2], 0.0)],
 )
 def test_figures_1_and_5(sigma, submodels, rate):
     curves = splitting_epsilon(np.array(sigma), submodels, 5, rate, 1e-5)
@@ -123,7 +123,7 @@ def test_the_next_run_is_named_with_its_delta():
     assert claims.next_run([10], values[:1], 1e-5) == ""
 
 
-@pytest.mark.parametrize("iterations, k, sigma", [(4, 4, [1.0]), (5, 1, [1.0, 1e6]), (3, 2, [8.0])])
+@pytest.mark.parametrize("iterations, k, sigma", [(4, 4, [1.0]), (5, 1, [1.0, 300.0]), (3, 2, [8.0])])
 def test_figure_8(iterations, k, sigma):
     curves = balanced_epsilon(np.array(sigma), iterations, k, 1e-3)
     findings(
