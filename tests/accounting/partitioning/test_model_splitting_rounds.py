@@ -40,7 +40,7 @@ def test_bracket_of_figure_1(sigma, d):
     "mechanism",
     [
         ModelSplitting(0.8, submodels=3, rate=0.2),
-        ModelSplitting(0.5, submodels=2, unsplit_clip=0.7),
+        ModelSplitting(1.5, submodels=2, unsplit_clip=0.7),
         ModelSplitting(2.0, submodels=1, rate=0.5),
         BalancedIterationSubsampling(1.5, iterations=6, participations=2),
     ],
