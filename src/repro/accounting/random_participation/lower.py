@@ -82,7 +82,9 @@ def log_aligned(epsilon, s, p, q, d: int, direction: str) -> np.ndarray:
         a, b = added[rows], log_b[rows]
         positive = log_sum(b + function((z - a) / col[rows]), axis=1)
         negative = log_w1[rows] + log_sum(b + function((z - a + 1) / col[rows]), axis=1)
-        return positive, np.logaddexp(negative, log_w0[rows] + function(z / col[rows])[:, 0])
+        with np.errstate(invalid="ignore"):  # infinite weights; what is not a number bounds nothing
+            away = log_w0[rows] + function(z / col[rows])[:, 0]
+            return positive, np.logaddexp(negative, away)
 
     def balance(z, row):
         positive, negative = tails(z[:, None], row.astype(int), _log_normal)
@@ -108,7 +110,7 @@ def log_aligned(epsilon, s, p, q, d: int, direction: str) -> np.ndarray:
     tail = lambda x: log_ndtr(-x)  # noqa: E731
     z = np.where(good, z, 0.0)
     positive, negative = tails(z[:, None], rows, tail)
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         negative = np.logaddexp(negative, log_w1[rows] + np.log(outside[rows]))
     low, high = positive - _slack(positive), negative + _slack(negative)
     result[rows] = np.where(good, factor[rows] + log_diff(low, high), -np.inf)
