@@ -11,10 +11,9 @@ import numpy as np
 
 from repro._validate import choice, integer
 from repro.accounting.mspafl.printed import local_sigma
-from repro.datasets.adult import Table, load_adult
-from repro.datasets.adult_stand_in import load_adult_stand_in
+from repro.datasets.adult import Table, load_adult, load_adult_stand_in
+from repro.federated.client_data import deal
 from repro.federated.mspafl.algorithm import Array, LocalTraining, Round, Variant, train
-from repro.federated.partition import deal
 from repro.models.logistic import recall, signed
 
 _RUN = "reproduce.papers.mspafl.runs:mspafl_run"

@@ -8,7 +8,6 @@ from repro.federated.pmsfl import masks
 from repro.models.split import resnet18
 from reproduce import catalogue
 from reproduce.papers.pmsfl import tables as pmsfl_tables
-from reproduce.papers.pmsfl.compare import lead, why
 from reproduce.papers.pmsfl.costs import round_bytes
 from reproduce.papers.pmsfl.mask_drift import frozen_by_drift
 from reproduce.papers.pmsfl.runs import METHODS, keys_of, pmsfl_run
@@ -65,19 +64,6 @@ def test_bytes_of_the_papers_network():
     assert known["bits"] * 8 == pytest.approx(known["weights"] / 4 / 2, abs=8)
     with pytest.raises(ValueError, match="depth"):
         round_bytes(resnet18(classes=10, channels=1, width=2), (1, 8, 8), 5, 10)
-
-
-def test_leads_need_whole_intervals():
-    ahead = lead(
-        {"a - b": ([0.5, 0.6, 0.7], [0.4, 0.5, 0.6]), "a - c": ([0.5, 0.6, 0.7], [0.3, 0.4, 0.5])}
-    )
-    assert ahead.holds and not ahead.unclear and "a - b 10.0" in ahead.text
-    tied = lead({"a - b": ([0.5, 0.6, 0.7], [0.6, 0.5, 0.65])})
-    assert not tied.holds and not tied.reversed and why(tied, "few").startswith("no clear")
-    behind = lead({"a - b": ([0.4, 0.5, 0.6], [0.5, 0.6, 0.7])})
-    assert not behind.holds and why(behind, "few").startswith("reversed: a - b -10.0")
-    with pytest.raises(ValueError, match="2 or more seeds"):
-        lead({"a - b": ([0.4], [0.5])})
 
 
 @pytest.mark.parametrize("profile", ["quick", "desk", "paper"])

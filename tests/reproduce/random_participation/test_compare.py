@@ -1,4 +1,4 @@
-"""Final accuracy, the order of curves with its rule for clear gaps, guarantees, and the footer."""
+"""What the noise of training runs guarantees, the footer, and the picture of accuracy curves."""
 
 import json
 
@@ -7,18 +7,9 @@ import matplotlib
 matplotlib.use("Agg")
 
 import numpy as np
-import pytest
 
 from repro.accounting import RandomParticipation
-from reproduce.papers.comparison import (
-    by_curve,
-    final,
-    fulfils,
-    guarantees,
-    order,
-    promise,
-    reduction,
-)
+from reproduce.papers.random_participation.compare import fulfils, guarantees, promise, reduction
 from reproduce.papers.random_participation.training_picture import accuracy_figure
 
 PAPER = {
@@ -27,43 +18,6 @@ PAPER = {
     "data": "emnist",
 }  # fmt: skip
 RESULT = {"parameters": 156_526, "mean_batch": 69.7, "data": {"subset": ""}}
-
-
-def test_results_are_sorted_by_curve_and_seed():
-    results = [{"accuracy": [10 * c + s, 0]} for c in range(3) for s in range(2)]
-    curves = by_curve(results, ("a", "b", "c"), "accuracy")
-    assert curves["b"].tolist() == [[10, 0], [11, 0]] and list(curves) == ["a", "b", "c"]
-    with pytest.raises(ValueError, match="equally many seeds"):
-        by_curve(results[:-1], ("a", "b", "c"), "accuracy")
-
-
-def test_final_is_the_mean_over_the_last_quarter():
-    runs = np.arange(16.0).reshape(2, 8)
-    assert final(runs).tolist() == [6.5, 14.5]
-    assert final([[1.0], [3.0]]).tolist() == [1.0, 3.0]
-
-
-def test_a_clear_order_holds_and_its_reverse_does_not():
-    finals = {"a": [0.9, 0.92], "b": [0.5, 0.53], "c": [0.1, 0.11]}
-    found = order(finals)
-    assert found.holds and found.unclear == "" and "a 91.0 ± 1.4" in found.text
-    turned = order(dict(reversed(finals.items())))
-    assert not turned.holds and "c - b" in turned.unclear and "b - a" in turned.unclear
-
-
-def test_a_gap_within_the_noise_does_not_count():
-    rng = np.random.default_rng(0)
-    base = rng.normal(0.5, 0.1, 5)
-    clear = order({"a": base + 0.01, "b": base})  # paired: the common part of the seeds cancels
-    noisy = order({"a": base + 0.01 + rng.normal(0, 0.02, 5), "b": base})
-    assert clear.holds and not noisy.holds and "points" in noisy.unclear
-    assert not order({"a": base, "b": base}).holds  # equal curves are in no order
-
-
-@pytest.mark.parametrize("finals", [{"a": [1, 2]}, {"a": [1], "b": [1]}, {"a": [1, 2], "b": [1]}])
-def test_too_little_to_compare(finals):
-    with pytest.raises(ValueError, match="at least 2 curves"):
-        order(finals)
 
 
 def test_guarantees_bracket_delta_and_skip_curves_without_noise():

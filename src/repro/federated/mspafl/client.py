@@ -1,4 +1,4 @@
-"""Which of its records a client uses in a round: with or without replacement, all clients at once.
+"""A client of MS-PAFL: which of its records it uses in a round, and how its upload is clipped.
 
 mspafl draws Q mini-batches of b records; what its Theorem 1 counts is the set of Q b draws. Without
 replacement these are Q b different records (q = Q b / |D_i|); with replacement each draw is
@@ -8,7 +8,7 @@ independent of the others (a record is used with probability q = 1 - (1 - 1/|D_i
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from repro._validate import integer
 
@@ -53,10 +53,25 @@ class RecordDraws:
         cards = self._decks.reshape(-1)
         places = (uniforms * self._left).astype(np.int64) + (self.held - self._left)
         swaps = places.T * len(self._columns) + self._columns
-        for k, there in enumerate(
-            swaps
-        ):  # Fisher and Yates: card k changes places with a later one
+        for k, there in enumerate(swaps):  # Fisher and Yates: card k and a later card swap places
             drawn = cards[there]
             cards[there] = self._decks[k]
             self._decks[k] = drawn
         return self._decks[: self.draws].T.copy()
+
+
+def clip_rows(vectors: NDArray[np.float64], clip: ArrayLike) -> NDArray[np.float64]:
+    """Scale each vector to Euclidean norm at most `clip`: v / max(1, |v| / C).
+
+    Formal guarantee: every returned vector has norm at most C (up to rounding), so that replacing
+    whatever it was computed from changes it by at most 2 C.
+
+    Args:
+        vectors: shape (..., m).
+        clip: C > 0, or infinity for no clipping; broadcasts against the shape without its last
+            axis.
+
+    Source: mspafl, (15).
+    """
+    norms = np.sqrt(np.einsum("...m,...m->...", vectors, vectors))
+    return vectors / np.maximum(1.0, norms / clip)[..., None]
