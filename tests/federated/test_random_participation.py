@@ -12,7 +12,7 @@ from repro.federated.random_participation import Settings, train
 from repro.models import build
 from reproduce.papers.random_participation.runs import (
     CURVES,
-    noise_levels,
+    justified_noise,
     random_participation_run,
     random_participation_tasks,
 )
@@ -241,7 +241,7 @@ def test_the_tasks_of_a_figure():
 def test_noise_levels_are_rounded_up_and_justified():
     from repro.accounting import OnlyLocalSampling, RandomParticipation, WeakClientSampling
 
-    sigma = noise_levels(0.015, 1e-6, p=0.1, q=0.001, samples_per_client=1000, clip=1.0)
+    sigma = justified_noise(0.015, 1e-6, p=0.1, q=0.001, samples_per_client=1000, clip=1.0)
     mechanisms = {
         "scheme": RandomParticipation(sigma["scheme"], p=0.1, q=0.001, samples_per_client=1000),
         "wcs": WeakClientSampling(sigma["wcs"], p=0.1, q=0.001),
