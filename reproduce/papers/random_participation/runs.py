@@ -21,7 +21,7 @@ from repro.datasets.emnist import PIXEL_DEVIATION, PIXEL_MEAN
 from repro.federated.random_participation import Settings, Step, train
 from repro.models import Pixels, build, count_parameters, evaluate
 
-_RUN = "reproduce.papers.random_participation.runs:random_participation_run"
+_RUN = "random_participation/training"
 
 
 def random_participation_run(config: dict[str, Any], seed: int) -> dict[str, Any]:

@@ -64,7 +64,7 @@ def test_the_methods_are_settings_of_the_algorithm():
 def test_the_tasks_of_the_figure():
     tasks = mspafl_tasks(PARAMETERS)
     assert len(tasks) == 2 * 2 * 3 + 2 * 2 * 2
-    assert {f for f, _, _ in tasks} == {"reproduce.papers.mspafl.runs:mspafl_run"}
+    assert {f for f, _, _ in tasks} == {"mspafl/training"}
     curves = [config for _, config, _ in tasks if config["methods"] == list(METHODS)]
     assert {(c["split"], c["replacement"]) for c in curves} == {
         (s, r) for s in ("one_label", "shuffled") for r in (False, True)

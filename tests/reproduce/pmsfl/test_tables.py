@@ -70,7 +70,7 @@ def test_bytes_of_the_papers_network():
 @pytest.mark.parametrize("figure", ["table1", "fig4", "fig6"])
 def test_the_runs_of_every_profile_have_their_keys(figure, profile):
     entry = catalogue.figure(f"pmsfl/{figure}")
-    module, name = entry.tasks.split(":")
+    module, name = entry.runs.split(":")
     assert module == pmsfl_tables.__name__
     tasks = getattr(pmsfl_tables, name)(entry.parameters(profile))
     for _, config, seed in tasks:
@@ -87,7 +87,7 @@ def test_the_runs_of_every_profile_have_their_keys(figure, profile):
 def test_quick_runs_are_shared_between_the_figures():
     def made(figure):
         entry = catalogue.figure(f"pmsfl/{figure}")
-        tasks = getattr(pmsfl_tables, entry.tasks.split(":")[1])(entry.parameters("quick"))
+        tasks = getattr(pmsfl_tables, entry.runs.split(":")[1])(entry.parameters("quick"))
         return {str((sorted(config.items()), seed)) for _, config, seed in tasks}
 
     # with the control of each
