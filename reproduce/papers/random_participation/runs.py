@@ -24,7 +24,7 @@ from repro.models import Pixels, build, count_parameters, evaluate
 _RUN = "random_participation/training"
 
 
-def random_participation_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
+def training_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
     """One training run of Algorithm 1: test accuracy against iterations.
 
     Args:
@@ -153,7 +153,7 @@ def justified_noise(
     }
 
 
-def random_participation_curves(parameters: dict[str, Any]) -> dict[str, dict[str, float | None]]:
+def curve_settings(parameters: dict[str, Any]) -> dict[str, dict[str, float | None]]:
     """The settings in which the `CURVES` of a figure differ: "clip", "sigma" and "learning_rate".
 
     Args:
@@ -183,7 +183,7 @@ def random_participation_curves(parameters: dict[str, Any]) -> dict[str, dict[st
     }
 
 
-def random_participation_tasks(parameters: dict[str, Any]) -> list[tuple[str, dict[str, Any], int]]:
+def training_tasks(parameters: dict[str, Any]) -> list[tuple[str, dict[str, Any], int]]:
     """Every run of figure 6 or 7 as (task, configuration, seed), curve after curve.
 
     `parameters` are those of the figure's notebook.
@@ -191,7 +191,7 @@ def random_participation_tasks(parameters: dict[str, Any]) -> list[tuple[str, di
     shared = {key: parameters[key] for key in _KEYS - {"clip", "sigma", "learning_rate"}}
     return [
         (_RUN, {**shared, **curve}, seed)
-        for curve in random_participation_curves(parameters).values()
+        for curve in curve_settings(parameters).values()
         for seed in range(integer("seeds", parameters["seeds"], 1))
     ]
 
