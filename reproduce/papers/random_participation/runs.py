@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -183,15 +184,20 @@ def curve_settings(parameters: dict[str, Any]) -> dict[str, dict[str, float | No
     }
 
 
-def training_tasks(parameters: dict[str, Any]) -> list[tuple[str, dict[str, Any], int]]:
+def training_tasks(
+    parameters: dict[str, Any], curves: Sequence[str] = CURVES
+) -> list[tuple[str, dict[str, Any], int]]:
     """Every run of figure 6 or 7 as (task, configuration, seed), curve after curve.
 
-    `parameters` are those of the figure's notebook.
+    Args:
+        parameters: those of the figure's notebook.
+        curves: names of the curves wanted, among `CURVES`.
     """
     shared = {key: parameters[key] for key in _KEYS - {"clip", "sigma", "learning_rate"}}
+    settings = curve_settings(parameters)
     return [
-        (_RUN, {**shared, **curve}, seed)
-        for curve in curve_settings(parameters).values()
+        (_RUN, {**shared, **settings[curve]}, seed)
+        for curve in curves
         for seed in range(integer("seeds", parameters["seeds"], 1))
     ]
 
