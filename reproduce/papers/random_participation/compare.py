@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -146,14 +147,18 @@ def reduction(parameters: Mapping[str, Any], result: Mapping[str, Any]) -> str:
         )
     elif result["data"]["subset"]:
         parts.append(result["data"]["subset"])
-    trained = tuple(parameters[k] for k in ("clients", "records", "p", "q"))
-    paper = tuple(parameters[f"guarantee_{k}"] for k in ("clients", "records", "p", "q"))
+    keys = ("clients", "records", "p", "q")
+    trained = [parameters[key] for key in keys]
+    paper = [parameters[f"guarantee_{key}"] for key in keys]
     if trained != paper:
         federation = "{:,} clients x {:,} records, p = {:g}, q = {:g}"
+        batch, wanted = round(result["mean_batch"]), round(math.prod(paper))
+        mean = (
+            "the paper's mean batch of" if batch == wanted else "a mean batch (not the paper's) of"
+        )
         parts.append(
-            f"trained in a federation of {federation.format(*trained)} with the paper's mean batch of "
-            f"{result['mean_batch']:.0f}; noise and guarantee are those of the paper's federation "
-            f"({federation.format(*paper)})"
+            f"trained in a federation of {federation.format(*trained)} with {mean} {batch}; noise and "
+            f"guarantee are those of the paper's federation ({federation.format(*paper)})"
         )
     return "; ".join(parts)
 
