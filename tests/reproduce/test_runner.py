@@ -272,8 +272,6 @@ def test_a_kernel_that_dies_is_reported(root, capsys):
 
 def test_other_profiles_and_parameters_leave_the_quick_run_up_to_date(root, capsys):
     add(root, "fig1")
-    with open(root / "reproduce/papers/toy/catalogue.toml", "a") as stream:
-        stream.write(DESK)
     assert run() == 0
     names = ("figures/toy/fig1.json", "build/executed/toy/fig1.ipynb", "build/state/toy/fig1.json")
     before = {name: (root / name).read_bytes() for name in names}
