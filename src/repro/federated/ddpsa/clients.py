@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +19,8 @@ from repro._validate import integer
 from repro.datasets.plane import Plane
 
 Array = NDArray[np.float64]
+
+_CACHED = 100_000  # gradients worked on at a time, so that they stay in the processor's cache
 
 
 @dataclass(frozen=True)
@@ -64,10 +67,10 @@ class Federation:
         signed = 2 * norm * np.concatenate([training.inputs, training.targets[..., None]], axis=2)
         cut = (runs, blocks, batches, -1)
         signed = signed.reshape(*cut, size + 1).transpose(2, 0, 4, 1, 3)
-        directions = (training.inputs / norm).reshape(*cut, size).transpose(2, 0, 1, 3, 4)
+        directions = (training.inputs / norm).reshape(*cut, size).transpose(2, 0, 1, 4, 3)
         return cls(
             np.ascontiguousarray(signed.reshape(batches, runs, size + 1, -1)),
-            np.ascontiguousarray(directions),
+            np.ascontiguousarray(directions).swapaxes(3, 4),  # matrix products want columns
             records,
         )
 
@@ -103,16 +106,45 @@ def clipped_sums(
     Returns:
         Shape (R, S, C, 3); zero for clients that a setting does not have.
     """
-    norms = signed_norms(federation, models, part)
-    limit = np.asarray(clip, dtype=float)[:, None]
-    np.clip(norms, -limit, limit, out=norms)
-    directions = federation.directions[part]
-    runs, blocks, held, _ = directions.shape
-    norms = norms.reshape(runs, -1, blocks, held).swapaxes(1, 2)
-    return np.einsum("rbsk,scb->rsck", norms @ directions, membership, optimize=True)
+    directions, signed = federation.directions[part], federation.signed[part]
+    runs, blocks, held, size = directions.shape
+    settings, extended = models.shape[1], _extended(models)
+    at_once = max(1, _CACHED // (settings * blocks * held))
+    space = np.empty((min(at_once, runs), settings, blocks * held))
+    sums = np.empty((runs, blocks, settings, size))
+    limits = _limits(clip)
+    for first in range(0, runs, at_once):
+        some = slice(first, first + at_once)
+        norms = np.matmul(extended[some], signed[some], out=space[: len(extended[some])])
+        for rows, limit in limits:
+            np.clip(norms[:, rows], -limit, limit, out=norms[:, rows])
+        by_block = norms.reshape(-1, settings, blocks, held).swapaxes(1, 2)
+        np.matmul(by_block, directions[some], out=sums[some])
+    by_setting = sums.transpose(2, 1, 0, 3).reshape(settings, blocks, runs * size)
+    return (membership @ by_setting).reshape(settings, -1, runs, size).transpose(2, 0, 1, 3)
 
 
 def signed_norms(federation: Federation, models: Array, part: int = 0) -> Array:
-    """l1 norm of each record's gradient with the sign of its error, shape (R, S, records used)."""
-    minus_one = np.full((*models.shape[:-1], 1), -1.0)
-    return np.concatenate([models, minus_one], axis=-1) @ federation.signed[part]
+    """l1 norm of each record's gradient with the sign of its error.
+
+    Args:
+        federation: the records of R runs.
+        models: theta, shape (R, S, 3).
+        part: the batch that is used.
+
+    Returns:
+        Shape (R, S, records of the batch).
+    """
+    return _extended(models) @ federation.signed[part]
+
+
+def _extended(models: Array) -> Array:
+    """(theta, -1): its product with (x, y) is the error of the model at x."""
+    return np.concatenate([models, np.full((*models.shape[:-1], 1), -1.0)], axis=-1)
+
+
+def _limits(clip: ArrayLike) -> list[tuple[slice, float]]:
+    """Neighbouring settings that share a finite clip, as a slice of their places, and the clip."""
+    places = groupby(range(len(clip)), key=[float(value) for value in clip].__getitem__)
+    groups = [(limit, list(group)) for limit, group in places]
+    return [(slice(g[0], g[-1] + 1), limit) for limit, g in groups if limit != math.inf]

@@ -38,8 +38,10 @@ def shared_sum(
     """
     encoding = encoding or FixedPoint()
     encoded = encoding.encode(values, clients=len(values))
-    shares = share(encoded, servers=servers, ring=encoding.ring, overwrite=True)
-    sums = encoding.ring.sum(shares.expanded().swapaxes(0, 1))  # over clients, at each server
+    # one key for each server and all clients: no client is there who could not see the others' keys
+    shares = share(encoded.reshape(1, -1), servers=servers, ring=encoding.ring, overwrite=True)
+    by_client = shares.expanded().reshape(servers, *encoded.shape)
+    sums = encoding.ring.sum(by_client.swapaxes(0, 1))  # over clients, at each server
     return encoding.decode(reconstruct(sums, encoding.ring))
 
 
