@@ -1,4 +1,4 @@
-"""The runs of ddpsa side by side: which settings there are, and whether their losses differ."""
+"""The runs of ddpsa side by side: which variants there are, and whether their losses differ."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from scipy.stats import permutation_test
 from repro._validate import integer, positive
 from repro.accounting.ddpsa.costs import MECHANISMS
 from repro.accounting.ddpsa.printed import quantisation_error
-from repro.federated.ddpsa.algorithm import Setting, mechanism
+from repro.federated.ddpsa.algorithm import Variant, mechanism
 from reproduce.papers.ddpsa.runs import CRITERIA, Task, points, run_task
 from reproduce.papers.statistics import Interval, interval
 
 Runs = dict[str, dict[str, NDArray]]
-"""By name of a setting: "train", "test", "r2", shape (runs, points), "averaged", shape (runs,), and
+"""By name of a variant: "train", "test", "r2", shape (runs, points), "averaged", shape (runs,), and
 "converged: …" for each criterion, shape (runs,), nan where there is none."""
 
 OWN_NOISE = "DDP-SA, own noise"
@@ -27,10 +27,10 @@ NO_NOISE = "Adam and clip, no noise"
 PLAIN_ADAM = "Adam, no clip, no noise"
 LDP_SGD, DDPSA_SGD = "LDP with SGD", "DDP-SA with SGD"
 PAIRS = (("No-Private", "MPC"), ("LDP", "DDP-SA"), (LDP_SGD, DDPSA_SGD))
-"""Settings that differ in the sharing alone."""
+"""Variants that differ in the sharing alone."""
 
 
-def four_and_controls(*, clients: int, clip: float, epsilon: float) -> dict[str, Setting]:
+def four_and_controls(*, clients: int, clip: float, epsilon: float) -> dict[str, Variant]:
     """The paper's four mechanisms and what tells their parts apart, by name.
 
     LDP and DDP-SA use the same noise; "DDP-SA, own noise" has noise of its own. The controls leave
@@ -51,18 +51,18 @@ def four_and_controls(*, clients: int, clip: float, epsilon: float) -> dict[str,
 def four_task(parameters: Mapping[str, Any], clip: float) -> Task:
     """The run of `four_and_controls` with a notebook's parameters, losses kept at its "marks"."""
     common = {key: parameters[key] for key in ("clients", "epsilon")}
-    settings = four_and_controls(clip=clip, **common)
-    names = list(settings)
+    variants = four_and_controls(clip=clip, **common)
+    names = list(variants)
     return run_task(
         parameters,
-        list(settings.values()),
+        list(variants.values()),
         points=points(parameters["rounds"], parameters["marks"]),
         pairs=[[names.index(name) for name in pair] for pair in PAIRS],
     )
 
 
 def by_name(names: Sequence[str], result: Mapping[str, Any]) -> Runs:
-    """The result of `ddpsa_run` as arrays, by the names of its settings in their order."""
+    """The result of `ddpsa_run` as arrays, by the names of its variants in their order."""
     found: Runs = {}
     for k, name in enumerate(names):
         found[name] = {
@@ -77,7 +77,7 @@ def by_name(names: Sequence[str], result: Mapping[str, Any]) -> Runs:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Whether one of two settings has the lower loss, run by run.
+    """Whether one of two variants has the lower loss, run by run.
 
     Attributes:
         ratio: geometric mean of first over second, and its 95 % interval.
@@ -108,7 +108,7 @@ class Comparison:
 
 
 def compare(first: ArrayLike, second: ArrayLike, seed: int = 0) -> Comparison:
-    """Compare positive losses of two settings in the same runs, shape (runs,), at least 2.
+    """Compare positive losses of two variants in the same runs, shape (runs,), at least 2.
 
     Raises:
         ValueError: losses that are not positive, or shapes that do not fit.

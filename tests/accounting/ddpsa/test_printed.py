@@ -18,7 +18,7 @@ from repro.accounting.ddpsa import printed as theory
 from repro.accounting.ddpsa.costs import (
     element_bytes,
     parameter_server_shares,
-    round_bytes,
+    link_bytes,
     uploaded,
 )
 from repro.accounting.ddpsa.shares import LaplaceShares, share_noise
@@ -346,13 +346,13 @@ def test_ranges_and_errors_of_the_encoding():
 def test_costs_of_table_3_and_figure_4():
     names = ("No-Private", "LDP", "MPC", "DDP-SA")
     assert [uploaded(m, dimension=3, servers=3) for m in names] == [3, 3, 9, 9]
-    sent = round_bytes("DDP-SA", dimension=3, servers=3)
+    sent = link_bytes("DDP-SA", dimension=3, servers=3)
     assert sent == {"PS to clients": 12, "clients to servers": 36, "servers to PS": 36}
     assert parameter_server_shares(sent) == {"PS to clients": 25.0, "servers to PS": 75.0}
-    two = parameter_server_shares(round_bytes("MPC", dimension=3, servers=3, clients=2))
+    two = parameter_server_shares(link_bytes("MPC", dimension=3, servers=3, clients=2))
     assert two["servers to PS"] == pytest.approx(60.0)
     assert (
-        parameter_server_shares(round_bytes("LDP", dimension=3, servers=3))["clients to PS"] == 50
+        parameter_server_shares(link_bytes("LDP", dimension=3, servers=3))["clients to PS"] == 50
     )
 
 
@@ -375,7 +375,7 @@ def test_reconstruction_needs_all_servers():
         (lambda: theory.median_norm(np.zeros((3, 2))), "median"),
         (lambda: theory.adaptive_budget(1.0, 3, decay=1.0), "decay"),
         (lambda: theory.reconstruction_probability(1.5, 3), "compromised"),
-        (lambda: round_bytes("FedAvg", dimension=3, servers=3), "mechanism"),
+        (lambda: link_bytes("FedAvg", dimension=3, servers=3), "mechanism"),
         (lambda: client_shares(5, modulus=5, servers=3, reading="reduced"), "secret"),
         (lambda: element_bytes(0.0, decimals=10), "limit"),
     ],

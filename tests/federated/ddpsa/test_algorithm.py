@@ -16,8 +16,8 @@ from repro.federated.ddpsa import algorithm as ddpsa
 from repro.federated.ddpsa.algorithm import (
     MECHANISMS,
     Memory,
-    Setting,
     Training,
+    Variant,
     mechanism,
     shared_sum,
     train,
@@ -382,14 +382,14 @@ def test_settings_out_of_range_are_refused(name, value):
 
 def test_noise_without_a_clip_is_refused():
     with pytest.raises(ValueError, match="epsilon must be inf where clip is inf"):
-        Setting(2, math.inf, 0.1, False, False, 0.1)
+        Variant(2, math.inf, 0.1, False, False, 0.1)
 
 
 def test_runs_that_do_not_fit_are_refused():
     for seeds, start in (([3], START), ([3, 4], START[:1]), ([3, -4], START)):
         with pytest.raises(ValueError, match="seed"):
             train(data(), [LDP], 1, seeds, start)
-    with pytest.raises(ValueError, match="settings"):
+    with pytest.raises(ValueError, match="variants"):
         train(data(), [], 1, [3, 4], START)
     with pytest.raises(ValueError, match="rounds"):
         train(data(), [LDP], 0, [3, 4], START)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from repro._validate import choice, integer, positive
 
-__all__ = ["MECHANISMS", "element_bytes", "parameter_server_shares", "round_bytes", "uploaded"]
+__all__ = ["MECHANISMS", "element_bytes", "parameter_server_shares", "link_bytes", "uploaded"]
 
 MECHANISMS = ("No-Private", "LDP", "MPC", "DDP-SA")
 _SHARED = ("MPC", "DDP-SA")
@@ -17,7 +17,7 @@ def uploaded(mechanism: str, *, dimension: int, servers: int) -> int:
     return dimension * (servers if mechanism in _SHARED else 1)
 
 
-def round_bytes(
+def link_bytes(
     mechanism: str, *, dimension: int, servers: int, clients: int = 1, width: int = 4
 ) -> dict[str, int]:
     """Bytes over each kind of link in one round, without headers (Table III).
