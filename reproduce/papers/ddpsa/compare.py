@@ -15,6 +15,7 @@ from repro._validate import integer, positive
 from repro.accounting.ddpsa.costs import MECHANISMS
 from repro.accounting.ddpsa.printed import quantisation_error
 from repro.federated.ddpsa.algorithm import Variant, mechanism
+from reproduce.papers.ddpsa import stated
 from reproduce.papers.ddpsa.runs import CRITERIA, Task, points, run_task
 from reproduce.papers.statistics import Interval, interval
 
@@ -33,8 +34,8 @@ PAIRS = (("No-Private", "MPC"), ("LDP", "DDP-SA"), (LDP_SGD, DDPSA_SGD))
 def four_and_controls(*, clients: int, clip: float, epsilon: float) -> dict[str, Variant]:
     """The paper's four mechanisms and what tells their parts apart, by name.
 
-    LDP and DDP-SA use the same noise; "DDP-SA, own noise" has noise of its own. The controls leave
-    noise, or noise and clip, away from LDP, and give LDP and DDP-SA the optimiser of No-Private.
+    LDP and DDP-SA use the same noise; "DDP-SA, own noise" has noise of its own. The controls are
+    LDP without noise, LDP without noise and clip, and LDP and DDP-SA with No-Private's optimiser.
     """
     common = {"clients": clients, "clip": clip, "epsilon": epsilon}
     four = {name: mechanism(name, **common) for name in MECHANISMS}
@@ -49,30 +50,55 @@ def four_and_controls(*, clients: int, clip: float, epsilon: float) -> dict[str,
 
 
 def four_task(parameters: Mapping[str, Any], clip: float) -> Task:
-    """The run of `four_and_controls` with a notebook's parameters, losses kept at its "marks"."""
+    """The run of `four_and_controls` with a notebook's parameters, losses kept at `stated.MARKS`."""
     common = {key: parameters[key] for key in ("clients", "epsilon")}
     variants = four_and_controls(clip=clip, **common)
     names = list(variants)
     return run_task(
         parameters,
         list(variants.values()),
-        points=points(parameters["rounds"], parameters["marks"]),
+        points=points(parameters["rounds"], stated.MARKS),
         pairs=[[names.index(name) for name in pair] for pair in PAIRS],
     )
 
 
 def by_name(names: Sequence[str], result: Mapping[str, Any]) -> Runs:
     """The result of `ddpsa_run` as arrays, by the names of its variants in their order."""
-    found: Runs = {}
+    runs: Runs = {}
     for k, name in enumerate(names):
-        found[name] = {
+        runs[name] = {
             key: np.array(result[key][k], dtype=float)
             for key in ("train", "test", "r2", "averaged")
         }
         for rule in CRITERIA:
             rounds = [math.nan if t is None else t for t in result["converged"][rule][k]]
-            found[name][f"converged: {rule}"] = np.array(rounds, dtype=float)
-    return found
+            runs[name][f"converged: {rule}"] = np.array(rounds, dtype=float)
+    return runs
+
+
+def counted(runs: Runs, rules: Sequence[str]) -> dict[str, dict[str, list[float]]]:
+    """Quartiles of the rounds until convergence, by variant and criterion of `CRITERIA`."""
+    return {
+        name: {rule: quartiles(run[f"converged: {rule}"]) for rule in rules}
+        for name, run in runs.items()
+    }
+
+
+def shown(three: Sequence[float]) -> str:
+    """`1041 [1034, 1050]`, the median and the quartiles; `-` where most runs do not converge."""
+    low, middle, high = three
+    return f"{middle:.0f} [{low:.0f}, {high:.0f}]" if middle < math.inf else "-"
+
+
+def late(runs: Runs, rules: Sequence[str], rounds: int) -> dict[str, dict[str, Any]]:
+    """The rounds until convergence as the json holds them: T + 1 where a run does not converge."""
+    return {
+        name: {
+            rule: {"runs": np.nan_to_num(run[f"converged: {rule}"], nan=rounds + 1.0)}
+            for rule in rules
+        }
+        for name, run in runs.items()
+    }
 
 
 @dataclass(frozen=True)
@@ -81,7 +107,7 @@ class Comparison:
 
     Attributes:
         ratio: geometric mean of first over second, and its 95 % interval.
-        lower: runs in which the first is the lower one.
+        lower: runs in which the first loss is the lower.
         runs: all runs.
         p_value: of a two-sided sign-flip permutation test of the mean log ratio; 1 where all ratios
             are 1.
@@ -102,7 +128,7 @@ class Comparison:
 
     @property
     def sign(self) -> int:
-        """-1 where the first is lower and it counts (interval and test at 5 %), 1 higher, else 0."""
+        """-1 where the first loss is lower (interval and test at 5 %), 1 where it is higher, else 0."""
         counts = self.p_value < 0.05
         return counts * (int(self.ratio.low > 1) - int(self.ratio.high < 1))
 

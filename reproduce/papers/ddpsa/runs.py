@@ -21,11 +21,11 @@ STARTS = ("uniform", "zero")
 PyTorch unless told otherwise, or all zero."""
 
 Task = tuple[str, dict[str, Any], int]
-"""Function, configuration, seed: the arguments of a task."""
+"""Name in the catalogue, configuration, seed: the arguments of a task."""
 
-_RUN = "reproduce.papers.ddpsa.runs:ddpsa_run"
-_MEDIANS = "reproduce.papers.ddpsa.runs:medians_run"
+_RUN, _MEDIANS = "ddpsa/training", "ddpsa/medians"
 _DIGITS = 6  # significant ones, kept of a loss
+_PILOT_RUNS = 5  # whose gradients count in a median
 _EVERY = 10  # rounds between those whose gradients count in a median over training
 
 _CRITERIA = {
@@ -72,7 +72,7 @@ def ddpsa_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
             encoded.
     """
     _check_keys(config, _RUN_KEYS)
-    variants = [_from_config(one) for one in config["variants"]]
+    variants = [_from_config(values) for values in config["variants"]]
     seeds = range(seed, seed + integer("runs", config["runs"], 1))
     training, _, test = plane(seeds, config["records"])
     kept = training.inputs.shape[1] // integer("share", config["share"], 1)
@@ -82,16 +82,16 @@ def ddpsa_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
         training, variants, config["rounds"], seeds, start(seeds, config["start"]), batches=batches
     )
     points = [integer("points", point, 0, config["rounds"]) for point in config["points"]]
-    loss, seen = measures.losses(path, training), measures.losses(path[points], test)
+    loss, test_loss = measures.losses(path, training), measures.losses(path[points], test)
     tail = path[-max(1, len(path) // 4) :].mean(axis=0, keepdims=True)
     distances = [
         np.sqrt(np.square(path[:, :, i] - path[:, :, j]).sum(2)) for i, j in config["pairs"]
     ]
     return {
         "train": _rounded(loss[points].transpose(2, 1, 0)),
-        "test": _rounded(seen.transpose(2, 1, 0)),
+        "test": _rounded(test_loss.transpose(2, 1, 0)),
         "averaged": _rounded(measures.losses(tail, test)[0].T),
-        "r2": np.round(measures.r_squared(seen, test), 8).transpose(2, 1, 0).tolist(),
+        "r2": np.round(measures.r_squared(test_loss, test), 8).transpose(2, 1, 0).tolist(),
         "converged": {
             name: [[None if math.isnan(t) else int(t) for t in row] for row in rule(loss, value).T]
             for name, (rule, value) in _CRITERIA.items()
@@ -157,10 +157,10 @@ def run_task(
 def medians_task(
     parameters: Mapping[str, Any], rounds: Sequence[int], seed: int, **changes: Any
 ) -> Task:
-    """A call of `medians_run` for Adam, or what `changes` say."""
+    """A call of `medians_run` with a notebook's "records", for Adam, or what `changes` say."""
     config = {
         "records": parameters["records"],
-        "runs": parameters["pilot_runs"],
+        "runs": _PILOT_RUNS,
         "start": "uniform",
         "adam": True,
         "learning_rate": 0.001,

@@ -17,9 +17,6 @@ from repro.federated.ddpsa.clients import Array, Federation, clipped_sums
 from repro.secagg import Cluster, FixedPoint, Round, discrete_laplace, share
 from reproduce.papers.clock import Step
 
-OPERATIONS = ("clipping", "noise", "addition", "encoding", "sharing", "transmission")
-"""The rows of Table II."""
-
 
 class OneByOne:
     """A client that computes and clips the gradient of one record after the other, in PyTorch.
