@@ -24,7 +24,7 @@ from reproduce.papers.pmsfl.attack_runs import (
 )
 from reproduce.papers.pmsfl.federations import load_clients
 
-RUN = "reproduce.papers.pmsfl.persistent_runs:persistent_run"
+RUN = "pmsfl/repeated_attack"
 
 _KEYS = {
     "data", "clients", "width", "layers", "depth", "rounds", "participation", "iterations", "batch",

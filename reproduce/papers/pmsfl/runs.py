@@ -26,7 +26,7 @@ from repro.models.split import DEPTH, SplitNetwork, resnet18, transformer
 from reproduce.papers.pmsfl.checkpoint import Checkpoint
 from reproduce.papers.pmsfl.federations import load_clients
 
-RUN = "reproduce.papers.pmsfl.runs:pmsfl_run"
+RUN = "pmsfl/training"
 
 METHODS: dict[str, type[SplitMethod]] = {
     "standalone": Standalone,
