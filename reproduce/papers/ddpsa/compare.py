@@ -29,7 +29,7 @@ PAIRS = (("No-Private", "MPC"), ("LDP", "DDP-SA"), (LDP_SGD, DDPSA_SGD))
 """Variants that differ in the sharing alone."""
 
 
-def four_and_controls(*, clients: int, clip: float, epsilon: float) -> dict[str, Variant]:
+def four_and_controls(clients: int, clip: float, epsilon: float) -> dict[str, Variant]:
     """The paper's four mechanisms and what tells their parts apart, by name.
 
     LDP and DDP-SA use the same noise; "DDP-SA, own noise" has noise of its own. The controls are
@@ -49,8 +49,7 @@ def four_and_controls(*, clients: int, clip: float, epsilon: float) -> dict[str,
 
 def four_task(parameters: Mapping[str, Any], clip: float) -> Task:
     """The run of `four_and_controls` with a notebook's parameters, losses kept at `stated.MARKS`."""
-    common = {key: parameters[key] for key in ("clients", "epsilon")}
-    variants = four_and_controls(clip=clip, **common)
+    variants = four_and_controls(parameters["clients"], clip, parameters["epsilon"])
     names = list(variants)
     return run_task(
         parameters,
@@ -80,6 +79,20 @@ def counted(runs: Runs, rules: Sequence[str]) -> dict[str, dict[str, list[float]
         name: {rule: quartiles(run[f"converged: {rule}"]) for rule in rules}
         for name, run in runs.items()
     }
+
+
+def apart(first: Mapping[str, Sequence[float]], second: Mapping[str, Sequence[float]]) -> float:
+    """Largest relative difference of two variants' medians at `stated.LEVELS`.
+
+    Args:
+        first: quartiles by criterion, see `counted`.
+        second: likewise; levels that most of its runs do not reach are left out.
+
+    Returns:
+        The difference, >= 0; infinity where no level is left.
+    """
+    levels = [rule for rule in stated.LEVELS if second[rule][1] < math.inf]
+    return max((abs(first[rule][1] / second[rule][1] - 1) for rule in levels), default=math.inf)
 
 
 def shown(three: Sequence[float]) -> str:

@@ -19,6 +19,16 @@ from repro.report import style
 from reproduce.papers.clock import Spread
 from reproduce.papers.ddpsa import stated
 
+STAGES = (
+    "clients, step, rest",
+    "encoding",
+    "sharing",
+    "opening",
+    "transmission",
+    "aggregation",
+)
+"""Parts of a round over real servers: what is left, and those of `repro.secagg.Round.seconds`."""
+
 _HATCHED = {"color": style.PALETTE[1], "hatch": "//", "edgecolor": "white"}
 _DOTTED = {"color": style.PALETTE[2], "hatch": "..", "edgecolor": "white"}
 
@@ -85,6 +95,7 @@ def _three_ways(
 def minutes(
     arrays: Mapping[str, float],
     by_record: Mapping[str, float],
+    rounds: ArrayLike,
     complete: Mapping[str, ArrayLike],
     median: Mapping[str, float],
 ) -> Figure:
@@ -93,16 +104,16 @@ def minutes(
     Args:
         arrays: minutes until convergence by mechanism, with arrays.
         by_record: likewise, with one record after the other.
-        complete: seconds since the start of a complete run, after each round.
+        rounds: rounds of a complete run after which its seconds are known.
+        complete: seconds since the start of a complete run, after each of these rounds.
         median: seconds of a round that was timed in turn.
     """
     fig, (left, right) = plt.subplots(1, 2, figsize=(11.6, 4.2))
     left.set(yscale="log", ylabel="minutes until convergence", ylim=(0.01, 3000))
     _three_ways(left, stated.MINUTES, arrays, by_record)
-    for k, (name, seconds) in enumerate(complete.items()):
-        rounds = np.arange(1, len(seconds) + 1)
-        style.curve(right, rounds, seconds, k, label=name)
-        right.plot(rounds, rounds * median[name], "-", color=style.MUTED, linewidth=0.9)
+    for k, name in enumerate(MECHANISMS):
+        style.curve(right, rounds, complete[name], k, label=name)
+        right.plot(rounds, np.asarray(rounds) * median[name], "-", color=style.MUTED, linewidth=0.9)
     label = "rounds times median seconds"
     right.plot([], [], "-", color=style.MUTED, linewidth=0.9, label=label)
     right.set(xlabel="round of a complete run", ylabel="seconds since its start")
@@ -124,13 +135,13 @@ def seconds(
     """
     fig, (left, right) = plt.subplots(1, 2, figsize=(11.6, 4.2))
     left.set(yscale="log", ylabel="seconds a round", ylim=(5e-4, 100))
-    medians = {name: spread.median for name, spread in rounds.items()}
+    medians = {name: rounds[name].median for name in MECHANISMS}
     _three_ways(left, stated.SECONDS, medians, by_record)
-    for x, spread in enumerate(rounds.values()):
-        left.plot([x, x], [spread.low, spread.high], "k-", linewidth=1.5)
+    for x, name in enumerate(MECHANISMS):
+        left.plot([x, x], [rounds[name].low, rounds[name].high], "k-", linewidth=1.5)
     place, below = np.arange(len(MECHANISMS)), np.zeros(len(MECHANISMS))
     hatches = ["", "//", "..", "xx", "", "\\\\"]
-    for k, part in enumerate(stages[MECHANISMS[0]]):
+    for k, part in enumerate(STAGES):
         height = np.array([stages[name][part] for name in MECHANISMS])
         look = {"color": style.PALETTE[k], "hatch": hatches[k], "edgecolor": "white"}
         right.bar(place, height, 0.6, bottom=below, label=part, **look)

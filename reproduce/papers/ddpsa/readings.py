@@ -13,7 +13,7 @@ from typing import Any
 
 from repro.federated.ddpsa.algorithm import Variant, mechanism
 from reproduce.papers.ddpsa import stated
-from reproduce.papers.ddpsa.runs import Task, medians_task, run_task
+from reproduce.papers.ddpsa.runs import PILOT_SEEDS, Task, medians_task, run_task
 
 Variants = dict[str, Variant]
 Parameters = Mapping[str, Any]
@@ -22,19 +22,17 @@ DESCENT = {"adam": False, "learning_rate": 0.1}
 """The optimiser of No-Private and MPC (section VI-A)."""
 
 _PAIR = ("LDP", "DDP-SA")
-_PILOT_SEED = 1000
-"""First seed of the runs without noise that the clip comes from: others than the runs shown."""
 
 
 def clip_task(parameters: Parameters) -> Task:
     """The medians of the gradients' norms at the start, over half of the rounds and over all."""
     rounds = parameters["rounds"]
-    return medians_task(parameters, [0, rounds // 2, rounds], _PILOT_SEED)
+    return medians_task(parameters, [0, rounds // 2, rounds], PILOT_SEEDS[0])
 
 
 def descent_clip_task(parameters: Parameters, rounds: int) -> Task:
     """The median of the gradients' norms over so many rounds of gradient descent."""
-    return medians_task(parameters, [rounds], _PILOT_SEED, **DESCENT)
+    return medians_task(parameters, [rounds], PILOT_SEEDS[0], **DESCENT)
 
 
 def marks(rounds: int) -> list[int]:

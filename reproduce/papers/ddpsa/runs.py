@@ -20,12 +20,14 @@ STARTS = ("uniform", "zero")
 """The first models: uniform on [-1/sqrt(2), 1/sqrt(2)], as a layer with two inputs has them in
 PyTorch unless told otherwise, or all zero."""
 
+PILOT_SEEDS = range(1000, 1005)
+"""Seeds of the runs without noise that the clip comes from: others than the seeds of the runs shown."""
+
 Task = tuple[str, dict[str, Any], int]
 """Name in the catalogue, configuration, seed: the arguments of a task."""
 
 _RUN, _MEDIANS = "ddpsa/training", "ddpsa/medians"
 _DIGITS = 6  # significant ones, kept of a loss
-_PILOT_RUNS = 5  # whose gradients count in a median
 _EVERY = 10  # rounds between those whose gradients count in a median over training
 
 _CRITERIA = {
@@ -160,7 +162,7 @@ def medians_task(
     """A call of `medians_run` with a notebook's "records", for Adam, or what `changes` say."""
     config = {
         "records": parameters["records"],
-        "runs": _PILOT_RUNS,
+        "runs": len(PILOT_SEEDS),
         "start": "uniform",
         "adam": True,
         "learning_rate": 0.001,

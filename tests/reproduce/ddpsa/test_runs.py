@@ -209,7 +209,7 @@ def test_quartiles_count_missing_rounds_as_late():
 
 
 def test_the_four_mechanisms_differ_in_the_parts_they_use():
-    found = comparison.four_and_controls(clients=3, clip=0.5, epsilon=0.2)
+    found = comparison.four_and_controls(3, 0.5, 0.2)
     parts = {name: (s.shared, s.scale > 0, s.adam) for name, s in found.items()}
     assert list(parts.items())[:4] == [
         ("No-Private", (False, False, False)),
@@ -228,7 +228,7 @@ def test_results_come_back_by_name():
     parameters = {**PARAMETERS, "clients": 2, "epsilon": 0.1}
     _, config, seed = comparison.four_task(parameters, 1.0)
     assert config["points"] == points(30, stated.MARKS)
-    names = list(comparison.four_and_controls(clients=2, clip=1.0, epsilon=0.1))
+    names = list(comparison.four_and_controls(2, 1.0, 0.1))
     result = ddpsa_run(config, seed)
     found = comparison.by_name(names, result)
     assert list(found) == names
