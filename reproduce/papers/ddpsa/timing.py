@@ -20,6 +20,9 @@ from repro.secagg import Cluster, FixedPoint, Round, discrete_laplace, share
 from reproduce.papers.clock import Step
 
 
+_SHARED = 1000  # numbers in the vector that is shared over few and many servers
+
+
 class OneByOne:
     """A client that computes and clips the gradient of one record after the other, in PyTorch.
 
