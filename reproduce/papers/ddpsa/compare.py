@@ -16,10 +16,14 @@ from repro.accounting.ddpsa.printed import quantisation_error
 from repro.federated.ddpsa.algorithm import Variant, mechanism
 from reproduce.papers.ddpsa import stated
 from reproduce.papers.ddpsa.runs import CRITERIA, Task, points, run_task
+from reproduce.papers.statistics import Comparison, compare_losses, final
 
 Runs = dict[str, dict[str, NDArray]]
 """By name of a variant: "train", "test", "r2", shape (runs, points), "averaged", shape (runs,), and
 "converged: …" for each criterion, shape (runs,), nan where there is none."""
+
+Losses = Mapping[str, Mapping[str, NDArray]]
+"""By reading of what the paper leaves open and by name of a variant, shape (runs,)."""
 
 OWN_NOISE = "DDP-SA, own noise"
 NO_NOISE = "Adam and clip, no noise"
@@ -109,6 +113,71 @@ def late(runs: Runs, rules: Sequence[str], rounds: int) -> dict[str, dict[str, A
             for rule in rules
         }
         for name, run in runs.items()
+    }
+
+
+def levels(trained: Mapping[str, Runs]) -> Losses:
+    """Test losses by reading and variant, shape (runs,).
+
+    Gradient descent ("descent") has settled: its level is the mean over the last quarter of the
+    rounds. Adam has not: the loss is that of the last round.
+    """
+    return {
+        reading: {
+            name: final(run["test"]) if reading == "descent" else run["test"][:, -1]
+            for name, run in by_variant.items()
+        }
+        for reading, by_variant in trained.items()
+    }
+
+
+def against_ldp(
+    loss: Losses, places: Sequence[str]
+) -> tuple[dict[str, dict[str, Comparison]], dict[str, Comparison]]:
+    """Compare DDP-SA with LDP, in every reading, at each place of a curve and over all of them.
+
+    Args:
+        loss: by reading and variant; a variant is called "<mechanism>, <place>".
+        places: such as "ε = 0.1" or "n = 2".
+
+    Returns:
+        By reading and place, and by reading for the geometric mean over the places.
+    """
+    each = {
+        reading: {
+            place: compare_losses(runs[f"DDP-SA, {place}"], runs[f"LDP, {place}"])
+            for place in places
+        }
+        for reading, runs in loss.items()
+    }
+    pooled = {
+        reading: compare_losses(
+            *(
+                np.exp(np.mean([np.log(runs[f"{name}, {place}"]) for place in places], axis=0))
+                for name in ("DDP-SA", "LDP")
+            )
+        )
+        for reading, runs in loss.items()
+    }
+    return each, pooled
+
+
+def ends(loss: Losses, first: str, second: str) -> dict[str, list[Comparison]]:
+    """LDP and DDP-SA at the place `first` compared with the same at `second`, by reading."""
+    return {
+        reading: [
+            compare_losses(runs[f"{name}, {first}"], runs[f"{name}, {second}"])
+            for name in ("LDP", "DDP-SA")
+        ]
+        for reading, runs in loss.items()
+    }
+
+
+def by_run(values: Losses) -> dict[str, dict[str, dict[str, NDArray]]]:
+    """Losses, or R2, as the json holds them: a band over seeds is drawn around "runs"."""
+    return {
+        reading: {name: {"runs": runs} for name, runs in by_variant.items()}
+        for reading, by_variant in values.items()
     }
 
 
