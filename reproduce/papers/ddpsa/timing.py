@@ -19,7 +19,6 @@ from repro.federated.ddpsa.clients import Array, Federation, clipped_sums
 from repro.secagg import Cluster, FixedPoint, Round, discrete_laplace, share
 from reproduce.papers.clock import Step
 
-
 _SHARED = 1000  # numbers in the vector that is shared over few and many servers
 
 

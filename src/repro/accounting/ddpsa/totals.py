@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from repro._validate import positive
 from repro.accounting.composition import compose
 from repro.accounting.laplace import SummedLaplace
@@ -54,5 +56,12 @@ def equal_scale(epsilon: float, *, clients: int, rounds: int, delta: float) -> f
     return scale
 
 
+@lru_cache(maxsize=256)
 def _epsilon(scale: float, rounds: int, delta: float, clients: int = 1) -> float:
-    return compose(SummedLaplace(scale, clients=clients), rounds).epsilon(delta)
+    return compose(_noise(scale, clients), rounds).epsilon(delta)
+
+
+@lru_cache(maxsize=16)
+def _noise(scale: float, clients: int) -> SummedLaplace:
+    """The mechanism, which keeps its loss distribution for runs of other lengths."""
+    return SummedLaplace(scale, clients=clients)
