@@ -153,22 +153,22 @@ def seconds(
 
 
 def operations(
+    sizes: Sequence[int],
     ours: Mapping[str, Spread],
     loop: float,
     growth: Mapping[str, Sequence[float]],
     exponents: Mapping[str, float],
     *,
-    sizes: Sequence[int],
     title: str,
 ) -> Figure:
     """Table II: a client's milliseconds by operation, and their growth with the vector's length.
 
     Args:
+        sizes: d, of which the growth has one value each.
         ours: milliseconds by operation, at the paper's size.
         loop: milliseconds of clipping one record after the other.
         growth: milliseconds by operation, one for each size.
         exponents: of the growth with the size, by operation.
-        sizes: d.
         title: of the left panel.
     """
     fig, axes = plt.subplots(1, 3, figsize=(13.6, 4.4))
