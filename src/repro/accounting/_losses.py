@@ -8,18 +8,20 @@ from __future__ import annotations
 import numpy as np
 from dp_accounting.pld import pld_pmf
 
+from repro.accounting._pld import losses
+
 __all__ = ["profile", "threshold"]
 
 
 def _tails(pmf: pld_pmf.PLDPmf) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Losses, ascending, and the masses of both distributions at or above each of them."""
-    dense = pmf.to_dense_pmf()
-    loss = dense._discretization * (dense._lower_loss + np.arange(dense.size))
-    mass = np.asarray(dense._probs)
-    upper = np.cumsum(mass[::-1])[::-1] + dense._infinity_mass
-    with np.errstate(over="ignore"):
-        lower = np.cumsum((mass * np.exp(-loss))[::-1])[::-1]
-    return loss, np.append(upper, dense._infinity_mass), np.append(lower, 0.0)
+    interval, first, mass, infinite = losses(pmf)
+    loss = interval * (first + np.arange(mass.size))
+    upper = np.cumsum(mass[::-1])[::-1] + infinite
+    with np.errstate(over="ignore", invalid="ignore"):
+        # No mass at a loss so low that exp(-loss) overflows counts as none.
+        lower = np.cumsum(np.where(mass > 0, mass * np.exp(-loss), 0.0)[::-1])[::-1]
+    return loss, np.append(upper, infinite), np.append(lower, 0.0)
 
 
 def profile(pmf: pld_pmf.PLDPmf, epsilon: np.ndarray) -> np.ndarray:
