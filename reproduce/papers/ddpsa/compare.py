@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from repro._validate import integer, positive
-from repro.accounting.ddpsa.costs import MECHANISMS
-from repro.accounting.ddpsa.printed import quantisation_error
+from repro.accounting.ddpsa.printed import MECHANISMS, quantisation_error
 from repro.federated.ddpsa.algorithm import Variant, mechanism
 from reproduce.papers.ddpsa import stated
 from reproduce.papers.ddpsa.runs import CRITERIA, Task, points, run_task

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from repro._validate import choice, integer
-from repro.accounting.ddpsa.costs import MECHANISMS
+from repro.accounting.ddpsa.printed import MECHANISMS
 from repro.datasets.plane import plane
 from repro.federated.ddpsa.algorithm import Array, Training, mechanism, upload
 from repro.secagg import Cluster, Round

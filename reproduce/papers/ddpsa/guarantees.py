@@ -5,9 +5,8 @@ The rows of Figure 9's table, beyond the paper.
 
 from __future__ import annotations
 
-from repro.accounting.ddpsa.printed import noise_deviation
+from repro.accounting.ddpsa.printed import aggregate_epsilon, noise_deviation
 from repro.accounting.ddpsa.shares import LaplaceShares
-from repro.accounting.ddpsa.totals import aggregate_epsilon
 from repro.accounting.laplace import SummedLaplace
 
 _GRAIN = 10

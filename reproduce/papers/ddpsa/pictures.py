@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
-from repro.accounting.ddpsa.costs import MECHANISMS
+from repro.accounting.ddpsa.printed import MECHANISMS
 from repro.report import style
 from reproduce.papers.ddpsa import compare, stated
 from reproduce.papers.ddpsa.compare import Runs

@@ -5,7 +5,7 @@ Where a number belongs to one of the four mechanisms, the order is that of `MECH
 
 from __future__ import annotations
 
-from repro.accounting.ddpsa.costs import MECHANISMS
+from repro.accounting.ddpsa.printed import MECHANISMS
 
 __all__ = [
     "LEVELS",

@@ -15,10 +15,10 @@ from scipy.integrate import quad
 from repro.accounting import GaussianMechanism, compose
 from repro.accounting._laplace_sums import log_density, log_tail, loss, loss_point
 from repro.accounting.ddpsa import printed as theory
-from repro.accounting.ddpsa.costs import (
+from repro.accounting.ddpsa.printed import (
     element_bytes,
-    parameter_server_shares,
     link_bytes,
+    parameter_server_shares,
     uploaded,
 )
 from repro.accounting.ddpsa.shares import LaplaceShares, share_noise
@@ -177,7 +177,6 @@ def test_budgets_add_up(total, rounds, decay):
     adaptive = theory.adaptive_budget(total, rounds, decay=decay)
     assert adaptive.sum() == pytest.approx(total)
     assert adaptive[1:] == pytest.approx(decay * adaptive[:-1])
-    assert theory.uniform_budget(total, rounds).sum() == pytest.approx(total)
 
 
 # --- the mechanism -------------------------------------------------------------------------------
@@ -351,9 +350,7 @@ def test_costs_of_table_3_and_figure_4():
     assert parameter_server_shares(sent) == {"PS to clients": 25.0, "servers to PS": 75.0}
     two = parameter_server_shares(link_bytes("MPC", dimension=3, servers=3, clients=2))
     assert two["servers to PS"] == pytest.approx(60.0)
-    assert (
-        parameter_server_shares(link_bytes("LDP", dimension=3, servers=3))["clients to PS"] == 50
-    )
+    assert parameter_server_shares(link_bytes("LDP", dimension=3, servers=3))["clients to PS"] == 50
 
 
 def test_reconstruction_needs_all_servers():

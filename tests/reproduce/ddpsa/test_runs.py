@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from repro.accounting.ddpsa.printed import total_epsilon
-from repro.accounting.ddpsa.totals import aggregate_epsilon, equal_scale
+from repro.accounting.ddpsa.printed import aggregate_epsilon, equal_scale, total_epsilon
 from repro.datasets.plane import Plane, plane
 from repro.federated.ddpsa.algorithm import mechanism, train
 from reproduce.papers.ddpsa import compare as comparison

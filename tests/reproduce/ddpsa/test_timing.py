@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from repro.accounting.ddpsa.costs import MECHANISMS
+from repro.accounting.ddpsa.printed import MECHANISMS
 from repro.datasets.plane import plane
 from repro.federated.ddpsa.algorithm import mechanism, train
 from repro.federated.ddpsa.clients import Federation, clipped_sums

@@ -31,8 +31,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from repro._validate import choice, integer, positive
-from repro.accounting.ddpsa.costs import MECHANISMS
-from repro.accounting.ddpsa.printed import laplace_scale
+from repro.accounting.ddpsa.printed import MECHANISMS, laplace_scale
 from repro.datasets.plane import Plane
 from repro.federated.ddpsa.clients import Federation, clipped_sums
 from repro.federated.ddpsa.noise import NoiseStreams
