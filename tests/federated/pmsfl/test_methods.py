@@ -12,13 +12,7 @@ from repro.federated.client_data import ClientData, dirichlet_split, own_tests
 from repro.federated.pmsfl import masks
 from repro.federated.pmsfl.algorithm import PMSFL
 from repro.federated.pmsfl.evaluation import client_accuracies
-from repro.federated.pmsfl.exits import distillation
-from repro.federated.pmsfl.lg_fedavg import LGFedAvg
 from repro.federated.pmsfl.split_method import DivergedError
-from repro.federated.pmsfl.splitfed import SplitFed
-from repro.federated.pmsfl.splitfed_dp import SplitFedDP
-from repro.federated.pmsfl.splitfed_pm import SplitFedPM
-from repro.federated.pmsfl.standalone import Standalone
 from repro.models.split import resnet18, split, transformer
 from reproduce.papers.pmsfl.federations import load_clients
 from reproduce.papers.pmsfl.runs import METHODS, depths, device_of, keys_of, pmsfl_run

@@ -11,10 +11,9 @@ from repro.federated.pmsfl import algorithm as pmsfl
 from repro.federated.pmsfl import blocks as flat_blocks
 from repro.federated.pmsfl.blocks import FlatBlocks
 from repro.federated.pmsfl.evaluation import client_accuracies
-from repro.federated.pmsfl.exits import distillation
-from repro.federated.pmsfl.parametrisations import MaskTraining, WeightTraining
+from repro.federated.pmsfl.masks import MaskTraining, WeightTraining
+from repro.federated.pmsfl.rivals import SplitFed, distillation
 from repro.federated.pmsfl.server import SplitServer
-from repro.federated.pmsfl.splitfed import SplitFed
 from repro.models.split import resnet18, split, statistics_from, transformer
 from reproduce.papers.pmsfl.runs import pmsfl_run
 
