@@ -38,9 +38,9 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from repro.datasets.adult_stand_in import load_adult_stand_in
+from repro.datasets.adult import load_adult_stand_in
+from repro.federated.client_data import deal
 from repro.federated.mspafl.algorithm import LocalTraining, Round, Variant, train
-from repro.federated.partition import deal
 from repro.models.logistic import signed
 
 RECORDS, CLIP, SIGMA, RATE, STACKED = 325, 1.0, 8.687, 0.1, 20

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import os
 import subprocess
 import sys
@@ -65,22 +64,20 @@ def run(options: Any) -> int:
 
 def sweep(options: Any) -> int:
     """Compute the training runs of a profile before the notebooks ask for them."""
-    from reproduce import tasks
+    from reproduce import pool, records, tasks
 
-    wanted = [task for _, group in _tasks(options) for task in group]
-    missing = {task.key: task for task in wanted if tasks.look_up(task) is None}
-    print(f"{len({task.key for task in wanted})} runs, {len(missing)} to be computed", flush=True)
+    wanted = {task.key: task for _, group in _tasks(options) for task in group}
+    missing = {key: task for key, task in wanted.items() if records.look_up(task) is None}
+    print(f"{len(wanted)} runs, {len(missing)} to be computed", flush=True)
     if options.slurm and missing:
-        from reproduce import pool
-
         errors = pool.submit(list(missing.values()), options.slurm)
         for key, error in errors.items():
-            print(f"FAILED {missing[key]}: {error}", file=sys.stderr)
+            print(f"FAILED: {error}: {missing[key]}", file=sys.stderr)
         return 1 if errors else 0
     report = None if sys.stderr.isatty() else lambda text: print(text, flush=True)
     try:
         tasks.run_tasks(list(missing.values()), jobs=options.jobs, report=report)
-    except tasks.TaskError as problem:
+    except records.TaskError as problem:
         print(problem, file=sys.stderr)
         return 1
     return 0
@@ -88,15 +85,15 @@ def sweep(options: Any) -> int:
 
 def publish(options: Any) -> int:
     """Copy the run records of a profile to data/published/, to be committed."""
-    from reproduce import tasks
+    from reproduce import records
 
     failed = False
     for entry, group in _tasks(options):
         folder = paths.PUBLISHED / entry.id / options.profile
         try:
-            count = tasks.publish(group, folder)
+            count = records.publish(group, folder)
             print(f"{entry.id}: {count} records in {folder}")
-        except (tasks.TaskError, OSError) as problem:
+        except (records.TaskError, OSError) as problem:
             failed = True
             print(f"{entry.id}: nothing published: {problem}", file=sys.stderr)
     return 1 if failed else 0
@@ -104,16 +101,10 @@ def publish(options: Any) -> int:
 
 def _tasks(options: Any) -> list[tuple[catalogue.Figure, list[Any]]]:
     """The training runs that the figures chosen need, figure by figure."""
-    from reproduce.tasks import Task
+    from reproduce.records import tasks_of
 
-    found = []
-    for entry in catalogue.select(options.ids):
-        if entry.tasks:
-            module, _, name = entry.tasks.partition(":")
-            function = getattr(importlib.import_module(module), name)
-            rows = function(entry.parameters(options.profile))
-            found.append((entry, [Task(*row) for row in rows]))
-    return found
+    chosen = [entry for entry in catalogue.select(options.ids) if entry.runs]
+    return [(entry, tasks_of(entry, options.profile)) for entry in chosen]
 
 
 def data(options: Any) -> int:

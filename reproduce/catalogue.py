@@ -1,7 +1,8 @@
 """The catalogue: every figure and table, its notebook, the parameters of each profile, its claims.
 
-One file per paper, `reproduce/papers/<paper>.toml`. Whatever is wrong in it is one
-`CatalogueError` that names the file and the key.
+One file per paper, `reproduce/papers/<paper>/catalogue.toml`. Whatever is wrong in it is one
+`CatalogueError` that names the file and the key. The quick values of a figure stand in its
+notebook only, in the cell tagged `parameters`; the catalogue holds what the other profiles change.
 """
 
 from __future__ import annotations
@@ -10,15 +11,19 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from repro import paths
 from reproduce.claims import Claim, ClaimError
-from reproduce.parameters import ParameterError, check
+from reproduce.parameters import ParameterError, check, declared
 
-PROFILES = ("quick", "desk", "paper")
+PROFILES = ("quick", "desk", "long", "paper")
 """The parameter sets, from seconds on any laptop to the paper's own in full."""
+
+FILE = "catalogue.toml"
+"""The name of a paper's file in its folder."""
 
 _NUMBER = (int, float)
 _KEYS: dict[str, tuple[type, ...]] = {
@@ -30,11 +35,13 @@ _KEYS: dict[str, tuple[type, ...]] = {
     "seed_floor": _NUMBER,
     "tolerances": (dict,),
     "data": (list, dict),
-    "tasks": (str,),
+    "runs": (str,),
     "parameters": (dict,),
     "claims": (list,),
 }
 """The keys of a figure and their types."""
+
+_FUNCTION = re.compile(r"[\w.]+:\w+")
 
 
 class CatalogueError(ValueError):
@@ -56,8 +63,9 @@ class Figure:
         seed_floor: the departure that is always allowed with `seed_band`.
         tolerances: key pattern -> tolerance, for single numbers.
         claims: what the paper states about it.
-        tasks: "module:function" that maps the parameters to the training runs needed; may be empty.
-        sets: profile -> parameters, as they stand in the file.
+        runs: "module:function" that maps the parameters to the tasks needed, as rows (name,
+            configuration, seed); may be empty.
+        overrides: profile -> the parameters that differ from the quick ones.
         needs: profile -> names in the data registry.
     """
 
@@ -71,8 +79,8 @@ class Figure:
     seed_floor: float = 0.0
     tolerances: Mapping[str, Any] = field(default_factory=dict)
     claims: tuple[Claim, ...] = ()
-    tasks: str = ""
-    sets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    runs: str = ""
+    overrides: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     needs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
@@ -81,9 +89,21 @@ class Figure:
         return f"{self.paper}/{self.name}"
 
     def parameters(self, profile: str) -> dict[str, Any]:
-        """The notebook's parameters: `profile`, and the quick values overridden by its own."""
+        """The values of the notebook's parameters cell, overridden by those of `profile`.
+
+        Raises:
+            CatalogueError: there is no such profile, the cell cannot be read, or an override is
+                misspelled or of another type than in the cell.
+        """
         _known_profile(profile)
-        return {"profile": profile, **self.sets.get("quick", {}), **self.sets.get(profile, {})}
+        own = self.overrides.get(profile, {})
+        try:
+            quick = declared(self.notebook)
+            values = {**quick, "profile": profile, **own}
+            check(f"{_place(self.paper, self.name)}.parameters.{profile}", values, quick)
+        except ParameterError as problem:
+            raise CatalogueError(str(problem)) from None
+        return values
 
     def data(self, profile: str) -> tuple[str, ...]:
         """The data sets of the registry that a run of `profile` reads."""
@@ -93,7 +113,12 @@ class Figure:
 
 def papers() -> list[str]:
     """The keys of the papers, sorted."""
-    return sorted(path.stem for path in paths.PAPERS.glob("*.toml"))
+    return sorted(path.parent.name for path in paths.PAPERS.glob(f"*/{FILE}"))
+
+
+def path_of(paper: str) -> Path:
+    """The file of a paper."""
+    return paths.PAPERS / paper / FILE
 
 
 def paper_title(paper: str) -> str:
@@ -141,6 +166,31 @@ def select(ids: list[str]) -> list[Figure]:
     return list(chosen.values())
 
 
+def tasks() -> dict[str, str]:
+    """Every kind of training run: its name `<paper>/<name>` -> "module:function".
+
+    Raises:
+        CatalogueError: a file is ill-formed; the message names file and key.
+    """
+    return {
+        f"{paper}/{name}": function
+        for paper in papers()
+        for name, function in _load(paper).get("tasks", {}).items()
+    }
+
+
+def task_function(name: str) -> str:
+    """The "module:function" that computes one run of the task `<paper>/<name>`.
+
+    Raises:
+        CatalogueError: there is no such task; the message lists what there is.
+    """
+    known = tasks()
+    if name not in known:
+        raise CatalogueError(f"unknown task {name!r}; known: {', '.join(known) or 'none'}")
+    return known[name]
+
+
 def _natural(name: str) -> list[tuple[str, int]]:
     """A sort key that puts fig2 before fig10."""
     return [(text, int(digits or 0)) for text, digits in re.findall(r"(\D*)(\d*)", name)]
@@ -152,21 +202,44 @@ def _known_profile(profile: str) -> None:
 
 
 def _load(paper: str) -> dict[str, Any]:
-    """The checked outer part of a paper's file."""
-    path = paths.PAPERS / f"{paper}.toml"
+    """The checked outer part of a paper's file; not to be changed by the caller."""
+    path = path_of(paper)
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        status = path.stat()
     except FileNotFoundError:
         raise CatalogueError(f"no such paper: {paper} (no file {path})") from None
+    return _read(path, status.st_size, status.st_mtime_ns)
+
+
+@lru_cache(maxsize=64)
+def _read(path: Path, size: int, changed: int) -> dict[str, Any]:
+    """`_load`; read once per process as long as the file stays the same."""
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as problem:
         raise CatalogueError(f"{path}: {problem}") from None
-    if unknown := sorted(set(table) - {"title", "figures"}):
-        raise CatalogueError(f"{path}: unknown key {', '.join(unknown)}; known: figures, title")
+    if unknown := sorted(set(table) - {"title", "tasks", "figures"}):
+        raise CatalogueError(
+            f"{path}: unknown key {', '.join(unknown)}; known: figures, tasks, title"
+        )
     if not isinstance(table.get("title"), str) or not table["title"].strip():
         raise CatalogueError(f"{path}: `title` must be a text that is not empty")
-    if not isinstance(table.get("figures", {}), dict):
-        raise CatalogueError(f"{path}: `figures` must be a table")
+    for key in ("figures", "tasks"):
+        if not isinstance(table.get(key, {}), dict):
+            raise CatalogueError(f"{path}: `{key}` must be a table")
+    for name, function in table.get("tasks", {}).items():
+        if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
+            raise CatalogueError(f"{path}: tasks.{name}: the name must be letters, digits and _")
+        if not isinstance(function, str) or not _FUNCTION.fullmatch(function):
+            raise CatalogueError(
+                f"{path}: tasks.{name} must be 'module:function', got {function!r}"
+            )
     return table
+
+
+def _place(paper: str, name: str) -> str:
+    """Where a figure stands, for messages."""
+    return f"{path_of(paper)}: figures.{name}"
 
 
 def _figures(paper: str) -> list[Figure]:
@@ -176,8 +249,7 @@ def _figures(paper: str) -> list[Figure]:
 
 def _figure(paper: str, name: str, table: Any) -> Figure:
     """Check one `[figures.<name>]` table and make a `Figure` of it."""
-    path = paths.PAPERS / f"{paper}.toml"
-    where = f"{path}: figures.{name}"
+    where = _place(paper, name)
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
         raise CatalogueError(f"{where}: the name must be letters, digits and _")
     if not isinstance(table, dict):
@@ -196,8 +268,8 @@ def _figure(paper: str, name: str, table: Any) -> Figure:
     for key in ("rtol", "atol", "seed_band", "seed_floor"):
         if not 0 <= table.get(key, 0) < float("inf"):
             raise CatalogueError(f"{where}.{key} must be a number >= 0, got {table[key]!r}")
-    if not re.fullmatch(r"[\w.]+:\w+", table.get("tasks", "a:b")):
-        raise CatalogueError(f"{where}.tasks must be 'module:function', got {table['tasks']!r}")
+    if not _FUNCTION.fullmatch(table.get("runs", "a:b")):
+        raise CatalogueError(f"{where}.runs must be 'module:function', got {table['runs']!r}")
     _check_tolerances(where, table.get("tolerances", {}))
     plain = {key: table[key] for key in ("rtol", "atol", "seed_band", "seed_floor") if key in table}
     return Figure(
@@ -207,8 +279,8 @@ def _figure(paper: str, name: str, table: Any) -> Figure:
         notebook=_notebook(where, table["notebook"]),
         tolerances=table.get("tolerances", {}),
         claims=_claims(where, f"{paper}/{name}", table.get("claims", [])),
-        tasks=table.get("tasks", ""),
-        sets=_sets(where, table.get("parameters", {})),
+        runs=table.get("runs", ""),
+        overrides=_overrides(where, table.get("parameters", {})),
         needs=_needs(where, table.get("data", [])),
         **plain,
     )
@@ -255,24 +327,23 @@ def _claims(where: str, figure_id: str, tables: list[Any]) -> tuple[Claim, ...]:
     return tuple(found.values())
 
 
-def _sets(where: str, table: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The parameter sets; every name must be in `quick`, with a value of the same type."""
+def _overrides(where: str, table: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The parameters that each profile changes; names and types are checked when they are used."""
+    if "quick" in table:
+        raise CatalogueError(
+            f"{where}.parameters.quick: the quick values stand in the notebook's parameters cell"
+        )
     if unknown := sorted(set(table) - set(PROFILES)):
         raise CatalogueError(
             f"{where}.parameters: unknown profile {', '.join(unknown)}; "
-            f"known: {', '.join(PROFILES)}"
+            f"known: {', '.join(PROFILES[1:])}"
         )
-    quick = table.get("quick", {})
     for profile, values in table.items():
         place = f"{where}.parameters.{profile}"
         if not isinstance(values, dict):
             raise CatalogueError(f"{place} must be a table")
         if "profile" in values:
             raise CatalogueError(f"{place}: `profile` is set by the runner")
-        try:
-            check(place, {**quick, **values}, quick)
-        except ParameterError as problem:
-            raise CatalogueError(str(problem)) from None
     return table
 
 

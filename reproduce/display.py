@@ -7,12 +7,10 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from reproduce.claims import DERIVATION_VERDICTS, RESULT_VERDICTS
-
-if TYPE_CHECKING:
-    from reproduce.runner import Outcome
+from reproduce.outcome import Outcome
 
 PLAIN_WIDTH = 140
 """Columns of the table where the output is no terminal."""

@@ -2,9 +2,9 @@
 
 The imports are read from the source, not executed. A notebook or module depends on every project
 module that its import statements reach, those inside functions included, and on functions it
-names as "module:function". A name imported from a package is followed through the package's
-`__init__` to the module that defines it, and only there: a change in one module of
-`repro.accounting` concerns those who use that module, not everyone who imports from
+names as "module:function" or by the name of their task. A name imported from a package is followed
+through the package's `__init__` to the module that defines it, and only there: a change in one
+module of `repro.accounting` concerns those who use that module, not everyone who imports from
 `repro.accounting`.
 """
 
@@ -15,6 +15,7 @@ import hashlib
 import json
 import platform
 import re
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -23,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from repro import paths
-from reproduce import sources
+from reproduce import catalogue, sources
 from reproduce.catalogue import Figure
 
 PACKAGES = (
@@ -33,6 +34,7 @@ PACKAGES = (
 """Packages whose version can change a number, a pixel or how a notebook runs."""
 
 _REFERENCE = re.compile(r"(repro(?:duce)?(?:\.\w+)+):\w+")
+_TASK = re.compile(r"[A-Za-z]\w*/[A-Za-z]\w*")
 
 
 def of_figure(entry: Figure, profile: str) -> dict[str, str]:
@@ -48,7 +50,7 @@ def of_figure(entry: Figure, profile: str) -> dict[str, str]:
     }
     parts |= {f"code {name}": value for name, value in notebook_closure(entry).items()}
     parts |= {f"data {name}": digest(_registered(name)) for name in entry.data(profile)}
-    if entry.tasks:
+    if entry.runs:
         folder = paths.PUBLISHED / entry.id / profile
         parts |= {f"record {path.name}": _file(path) for path in sorted(folder.glob("*.json"))}
     return parts
@@ -73,7 +75,7 @@ def versions() -> dict[str, str]:
 def notebook_closure(entry: Figure) -> dict[str, str]:
     """The project code a notebook depends on: module -> hash."""
     source = "\n".join(_python(cell) for cell in sources.cells(entry.notebook).values())
-    references = [entry.tasks] if entry.tasks else []
+    references = [entry.runs] if entry.runs else []
     return closure(source, references)
 
 
@@ -116,8 +118,6 @@ def _plain(claim: Any) -> dict[str, Any]:
 
 def _registered(name: str) -> Any:
     """The entry of the data registry, or None where there is none (the run will say so)."""
-    import tomllib
-
     try:
         table = tomllib.loads((paths.DATA / "registry.toml").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -162,12 +162,14 @@ class _Source:
     Attributes:
         modules: modules imported as a whole, or named as "module:function".
         names: (level, module, name) of each `from module import name`, wherever it stands.
+        texts: texts that may be the names of tasks.
         bindings: name -> (level, module, name there), of the top level.
         active: whether the top level does more than import, document and list names.
     """
 
     modules: tuple[str, ...] = ()
     names: tuple[tuple[int, str, str], ...] = ()
+    texts: tuple[str, ...] = ()
     bindings: Mapping[str, tuple[int, str, str]] = field(default_factory=dict)
     active: bool = False
 
@@ -178,7 +180,7 @@ def _examine(code: str) -> _Source:
         tree = ast.parse(code)
     except (SyntaxError, ValueError):
         return _Source(active=True)
-    modules, names, bindings = [], [], {}
+    modules, names, texts, bindings = [], [], [], {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             modules += [alias.name for alias in node.names]
@@ -187,13 +189,15 @@ def _examine(code: str) -> _Source:
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             if match := _REFERENCE.fullmatch(node.value):
                 modules.append(match[1])
+            elif _TASK.fullmatch(node.value):
+                texts.append(node.value)
     for node in tree.body:
         if isinstance(node, ast.ImportFrom):
             for alias in node.names:
                 place = (node.level, node.module or "", alias.name)
                 bindings[alias.asname or alias.name] = place
     active = not all(_passive(node) for node in tree.body)
-    return _Source(tuple(modules), tuple(names), bindings, active)
+    return _Source(tuple(modules), tuple(names), tuple(texts), bindings, active)
 
 
 def _used(code: str, name: str) -> list[str] | None:
@@ -281,6 +285,7 @@ class _Walk:
         self._waiting: list[tuple[str, Path]] = []
         self._met: set[tuple[str, str]] = set()
         self._where: dict[str, Path | None] = {}
+        self._tasks = catalogue.tasks()
 
     def exhaust(self) -> None:
         """Work through the modules that were met."""
@@ -294,6 +299,9 @@ class _Walk:
             self.module(name)
         for level, origin, name in source.names:
             self.name(self._absolute(level, origin, module), name)
+        for text in source.texts:
+            if text in self._tasks:
+                self.module(self._tasks[text].partition(":")[0])
 
     def module(self, name: str) -> None:
         """The whole of a module or of a package's `__init__`, and what it imports."""

@@ -272,6 +272,7 @@ class Workbook:
 
 
 def code(entry: catalogue.Figure) -> dict[str, str]:
-    """The modules of `repro` that a notebook uses, directly or not: name -> start of its hash."""
+    """The project code a notebook uses besides the machinery: module -> start of its hash."""
     found = fingerprint.notebook_closure(entry)
-    return {name: value[:12] for name, value in found.items() if name.split(".")[0] == "repro"}
+    rooms = ("repro.", "reproduce.papers.")
+    return {name: value[:12] for name, value in found.items() if f"{name}.".startswith(rooms)}

@@ -6,7 +6,9 @@ papermill accepts a misspelled name with a warning and any type in silence; here
 from __future__ import annotations
 
 import ast
+import copy
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +23,20 @@ def declared(notebook: Path) -> dict[str, Any]:
     """Return the names and values of the cell tagged `parameters`, in order.
 
     Raises:
-        ParameterError: there is not exactly one such cell, or it holds something else than
-            assignments of plain values (numbers, texts, truth values, lists, dicts, None).
+        ParameterError: there is no such notebook, not exactly one such cell, or the cell holds
+            something else than assignments of plain values (numbers, texts, truth values, lists,
+            dicts, None).
     """
+    try:
+        status = notebook.stat()
+    except OSError:
+        raise ParameterError(f"no such notebook: {notebook}") from None
+    return copy.deepcopy(_declared(notebook, status.st_size, status.st_mtime_ns))
+
+
+@lru_cache(maxsize=1024)
+def _declared(notebook: Path, size: int, changed: int) -> dict[str, Any]:
+    """`declared`; read once per process as long as the file stays the same."""
     cells = [
         sources.text(cell)
         for cell in sources.read(notebook).get("cells", [])

@@ -4,6 +4,11 @@ A worker (`python -m reproduce.pool`) reads one task a line from its standard in
 with one line; it ends when the input ends. So it needs nothing of the process that started it (a
 notebook, a test, a terminal), and dies with it. Every run on a CPU has one thread: its result
 must not depend on how many others run beside it.
+
+Why not loky, which comes with joblib: its executor gives every worker the same environment, so no
+worker could have a GPU of its own (`CUDA_VISIBLE_DEVICES`). A killed worker breaks the whole
+executor and fails every run that waits; here it fails its own run and the others go on. And its
+workers go on computing after their parent was killed, until their run is done.
 """
 
 from __future__ import annotations
@@ -24,8 +29,10 @@ from typing import Any
 
 from repro import paths
 from repro.report import provenance
+from repro.report.numbers import plain
 from reproduce.machine import THREADS, python_path, read_line
-from reproduce.tasks import Task, Watch, look_up, record_path, store
+from reproduce.progress import Watch
+from reproduce.records import Task, look_up, record_path, store
 
 _POLL = 0.2
 """Seconds between two looks at a lock that another process holds."""
@@ -248,7 +255,7 @@ class _Pool:
     def _ask(worker: subprocess.Popen[str], task: Task) -> dict[str, Any] | None:
         """Have a worker perform a task; None when it died."""
         assert worker.stdin is not None and worker.stdout is not None
-        order = {"function": task.function, "config": dict(task.config), "seed": task.seed}
+        order = {"name": task.name, "config": dict(task.config), "seed": task.seed}
         try:
             worker.stdin.write(json.dumps(order) + "\n")
             worker.stdin.flush()
@@ -278,8 +285,6 @@ def serve() -> int:
     while order := orders.get():
         answer = _perform(Task(**json.loads(order)))
         try:
-            from repro.report.numbers import plain
-
             line = json.dumps(plain(answer, "answer"), allow_nan=False)
         except ValueError as problem:
             line = json.dumps({"error": f"{type(problem).__name__}: {problem}"})

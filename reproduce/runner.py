@@ -24,16 +24,16 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from repro import paths
 from repro.atomic import SUFFIX, WriteError, write_json
-from reproduce import fingerprint, parameters
-from reproduce.catalogue import Figure
+from reproduce import fingerprint
+from reproduce.catalogue import CatalogueError, Figure
 from reproduce.display import Display
 from reproduce.machine import THREADS, cores, python_path
+from reproduce.outcome import Outcome
 
 SCRAP_SECONDS = 600
 """Age from which an unfinished file counts as left behind."""
@@ -41,30 +41,6 @@ SCRAP_SECONDS = 600
 
 class RunError(Exception):
     """Nothing can be run at all; the message is one line for the user."""
-
-
-@dataclass
-class Outcome:
-    """What became of one figure.
-
-    Attributes:
-        entry: the figure.
-        status: "kept" (up to date), "done" or "failed".
-        seconds, peak_mib: cost of the run that made the files; None where there is none.
-        verdicts: verdict -> number of claims.
-        error: one line, for "failed".
-        trace: the end of the traceback.
-        kept: what remains of a failed run, for the reader.
-    """
-
-    entry: Figure
-    status: str
-    seconds: float | None = None
-    peak_mib: float | None = None
-    verdicts: Mapping[str, int] = field(default_factory=dict)
-    error: str = ""
-    trace: Sequence[str] = ()
-    kept: str = ""
 
 
 # State --------------------------------------------------------------------------------------------
@@ -135,23 +111,10 @@ def _sha256(path: Path) -> str:
 
 def preflight(entry: Figure, profile: str) -> str:
     """What is wrong with a notebook before it runs (no file, misspelled parameter …), or ""."""
-    if not entry.notebook.is_file():
-        return f"no such notebook: {entry.notebook}"
     try:
-        declared = parameters.declared(entry.notebook)
-        where = f"{entry.notebook.name} against the catalogue"
-        for name in (profile, "quick"):
-            parameters.check(where, entry.parameters(name), declared)
-    except parameters.ParameterError as problem:
+        entry.parameters(profile)
+    except CatalogueError as problem:
         return str(problem)
-    quick = entry.parameters("quick")
-    differing = [name for name, value in declared.items() if value != quick[name]]
-    if differing:
-        name = differing[0]
-        return (
-            f"{entry.notebook.name}: the parameters cell has {name} = {declared[name]!r}, "
-            f"the quick profile of the catalogue {quick[name]!r}"
-        )
     return ""
 
 

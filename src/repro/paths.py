@@ -23,7 +23,7 @@ NOTEBOOKS = ROOT / "notebooks"
 """The notebooks, one folder per paper."""
 
 PAPERS = ROOT / "reproduce" / "papers"
-"""The catalogue: one TOML file per paper."""
+"""One folder per paper, with its catalogue."""
 
 REFERENCE = ROOT / "reproduce" / "reference"
 """Stored numbers, `<profile>/<paper>/<id>.json`."""

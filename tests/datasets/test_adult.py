@@ -8,8 +8,7 @@ import pytest
 
 from repro import paths
 from repro.datasets import DataError, adult, registry
-from repro.datasets.adult import COUNTS, FEATURES, LEVELS, encode, load_adult
-from repro.datasets.adult_stand_in import load_adult_stand_in
+from repro.datasets.adult import COUNTS, FEATURES, LEVELS, encode, load_adult, load_adult_stand_in
 
 ROW = (
     "39, State-gov, 77516, Bachelors, 13, Never-married, Adm-clerical, Not-in-family, White, Male, "

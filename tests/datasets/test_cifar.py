@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from repro import paths
-from repro.datasets import DataError, cifar10, entry, load_cifar10, registry
+from repro.datasets import DataError, cifar, entry, load_cifar10, registry
 
 FILES = {"cifar10": "cifar-10-binary.tar.gz"} | {
     f"cifar10_{part}": f"cifar10_{part}.npz" for part in ("train", "test")
@@ -22,7 +22,7 @@ def place(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "CACHE", tmp_path / "cache")
     (tmp_path / "mirror").mkdir()
     monkeypatch.setenv(registry.MIRROR, str(tmp_path / "mirror"))
-    monkeypatch.setattr(cifar10, "COUNTS", {"train": 50, "test": 10})
+    monkeypatch.setattr(cifar, "COUNTS", {"train": 50, "test": 10})
     load_cifar10.cache_clear()
     yield tmp_path
     load_cifar10.cache_clear()
@@ -72,7 +72,12 @@ def archive(place, monkeypatch, change=None):
 
 def subset(place, monkeypatch, **change):
     images, labels = photographs(20, seed=1)
-    content = {"images": images, "labels": labels, "classes": np.array(cifar10.CLASSES), **change}
+    content = {
+        "images": images,
+        "labels": labels,
+        "classes": np.array(cifar.CIFAR10_CLASSES),
+        **change,
+    }
     for part in ("train", "test"):
         np.savez(place / "mirror" / FILES[f"cifar10_{part}"], **content)
     describe(place, monkeypatch)
@@ -154,7 +159,7 @@ def test_a_file_that_is_no_archive(place, monkeypatch, version):
         ({"images": np.zeros((20, 32, 32), np.uint8)}, "expected 20 colour images"),
         ({"images": np.zeros((20, 32, 32, 3), np.float32)}, "expected 20 colour images"),
         ({"labels": np.zeros(20, np.uint8)}, "not balanced"),
-        ({"classes": np.array(cifar10.CLASSES[::-1])}, "classes are not airplane"),
+        ({"classes": np.array(cifar.CIFAR10_CLASSES[::-1])}, "classes are not airplane"),
     ],
 )
 def test_a_subset_of_another_shape_is_refused(place, monkeypatch, change, message):
@@ -164,7 +169,7 @@ def test_a_subset_of_another_shape_is_refused(place, monkeypatch, change, messag
 
 
 def test_the_registry_knows_the_official_archive_and_the_subset():
-    assert cifar10.COUNTS == {"train": 50_000, "test": 10_000}
+    assert cifar.COUNTS == {"train": 50_000, "test": 10_000}
     whole = entry("cifar10")
     assert whole.url.endswith(whole.file) and whole.bytes == 170_052_171
     # 60,000 rows of 3,073 bytes compress to a little less than they are

@@ -229,9 +229,7 @@ PARAMETERS = {
 def test_the_tasks_of_a_figure():
     tasks = random_participation_tasks(PARAMETERS)
     assert len(tasks) == 2 * len(CURVES) and [seed for _, _, seed in tasks] == [0, 1] * len(CURVES)
-    assert {f for f, _, _ in tasks} == {
-        "reproduce.papers.random_participation.runs:random_participation_run"
-    }
+    assert {f for f, _, _ in tasks} == {"random_participation/training"}
     sigma = [config["sigma"] for _, config, _ in tasks[::2]]
     assert sigma == sorted(sigma) and sigma[2] == 1.065
     assert tasks[0][1]["clip"] is None and all(config["clip"] == 1.0 for _, config, _ in tasks[2:])

@@ -8,6 +8,7 @@ import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from repro import paths
+from reproduce import catalogue
 
 TOML = """
 title = "A toy paper"
@@ -17,9 +18,6 @@ title = "a line"
 notebook = "notebooks/toy/fig1.ipynb"
 rtol = 1e-6
 data = []
-[figures.fig1.parameters.quick]
-sigma = 2.0
-rounds = 3
 [figures.fig1.parameters.desk]
 rounds = 30
 [[figures.fig1.claims]]
@@ -99,11 +97,16 @@ def build(root: Path, monkeypatch) -> Path:
     for name in ("REPRO_FIGURES", "REPRO_RUNS", "REPRO_CACHE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("REPRO_ROOT", str(root))
-    paths.PAPERS.mkdir(parents=True)
-    (paths.PAPERS / "toy.toml").write_text(TOML)
+    catalogue_file().parent.mkdir(parents=True)
+    catalogue_file().write_text(TOML)
     write_notebook(root / "notebooks/toy/fig1.ipynb", FIG1)
     write_notebook(root / "notebooks/toy/derivations.ipynb", DERIVATIONS)
     return root
+
+
+def catalogue_file() -> Path:
+    """The toy paper's file."""
+    return paths.PAPERS / "toy" / "catalogue.toml"
 
 
 def write_notebook(path: Path, cells) -> None:
@@ -128,13 +131,15 @@ def edit_notebook(path: Path, old: str, new: str) -> None:
     nbformat.write(book, path)
 
 
-def run_toy(sigma: float = 2.0, finish: bool = True, picture: bool = False):
+def run_toy(sigma: float = 2.0, finish: bool = True, picture: bool = False, profile: str = "quick"):
     """Do in this process what the toy's fig1 does, and return its workbook."""
     import matplotlib.pyplot as plt
 
     from reproduce.notebook import Workbook
 
-    book = Workbook("toy/fig1", parameters={"profile": "quick", "sigma": sigma, "rounds": 3})
+    rounds = catalogue.figure("toy/fig1").parameters(profile)["rounds"]
+    given = {"profile": profile, "sigma": sigma, "rounds": rounds}
+    book = Workbook("toy/fig1", parameters=given)
     book.number("double", 2 * sigma, note="another sigma")
     book.statement("order", True, "smallest step 2")
     fig = None

@@ -14,8 +14,11 @@ def toy(tmp_path, monkeypatch):
     return workbooks.build(tmp_path, monkeypatch)
 
 
+DESK = "[figures.fig1.parameters.desk]\n"
+
+
 def write(text: str) -> None:
-    (paths.PAPERS / "toy.toml").write_text('title = "A toy"\n' + text)
+    workbooks.catalogue_file().write_text('title = "A toy"\n' + text)
 
 
 FIGURE = '[figures.fig1]\ntitle = "a line"\nnotebook = "notebooks/toy/fig1.ipynb"\n'
@@ -26,10 +29,40 @@ def test_profiles_override_the_quick_values(toy):
     entry = catalogue.figure("toy/fig1")
     assert entry.parameters("quick") == {"profile": "quick", "sigma": 2.0, "rounds": 3}
     assert entry.parameters("desk") == {"profile": "desk", "sigma": 2.0, "rounds": 30}
+    assert entry.parameters("long") == {"profile": "long", "sigma": 2.0, "rounds": 3}
     assert entry.parameters("paper") == {"profile": "paper", "sigma": 2.0, "rounds": 3}
     assert [claim.id for claim in entry.claims] == ["double", "order"]
     assert entry.notebook == toy / "notebooks/toy/fig1.ipynb"
     assert catalogue.paper_title("toy") == "A toy paper"
+
+
+def test_the_quick_values_are_those_of_the_notebook(toy):
+    entry = catalogue.figure("toy/fig1")
+    entry.parameters("quick")["sigma"] = "spoilt by a caller"
+    assert entry.parameters("quick")["sigma"] == 2.0
+    workbooks.edit_notebook(entry.notebook, "sigma = 2.0", "sigma = 2.25")
+    assert entry.parameters("quick")["sigma"] == entry.parameters("desk")["sigma"] == 2.25
+
+
+def test_papers_are_the_folders_with_a_catalogue(toy):
+    (paths.PAPERS / "draft").mkdir()
+    (paths.PAPERS / "draft" / "runs.py").touch()
+    (paths.PAPERS / "statistics.py").touch()
+    assert catalogue.papers() == ["toy"]
+
+
+def test_tasks_have_names_of_their_own(toy):
+    write('[tasks]\ntraining = "toyruns:good"\nattack = "toyruns.more:bad"\n' + FIGURE)
+    assert catalogue.tasks() == {
+        "toy/training": "toyruns:good",
+        "toy/attack": "toyruns.more:bad",
+    }
+    assert catalogue.task_function("toy/attack") == "toyruns.more:bad"
+    with pytest.raises(
+        catalogue.CatalogueError,
+        match="^unknown task 'toy/trainig'; known: toy/training, toy/attack$",
+    ):
+        catalogue.task_function("toy/trainig")
 
 
 def test_figures_are_sorted_by_number(toy):
@@ -60,9 +93,15 @@ def test_data_per_profile_or_for_all(toy):
         (FIGURE + "rtol = -1.0", r"figures.fig1.rtol must be a number >= 0, got -1.0"),
         (FIGURE + "rtol = 'small'", "figures.fig1.rtol must be of type int or float, got 'small'"),
         (FIGURE + "rtol = true", "figures.fig1.rtol must be of type int or float, got True"),
-        (FIGURE + "tasks = 'somewhere'", "tasks must be 'module:function', got 'somewhere'"),
+        (FIGURE + "runs = 'somewhere'", "runs must be 'module:function', got 'somewhere'"),
+        ("[tasks]\ntraining = 'somewhere'", "tasks.training must be 'module:function', got 'some"),
+        ("[tasks]\n'a b' = 'm:f'", "tasks.a b: the name must be letters, digits and _"),
+        ("tasks = 'm:f'", "`tasks` must be a table"),
         (FIGURE + "data = [1]", "data must hold lists of names"),
-        (FIGURE + "data = { dsk = [] }", "data: unknown profile dsk; known: quick, desk, paper"),
+        (
+            FIGURE + "data = { dsk = [] }",
+            "data: unknown profile dsk; known: quick, desk, long, paper",
+        ),
         (
             FIGURE + "[figures.fig1.tolerances]\n'a.b' = -1",
             "tolerances.'a.b' must be a number >= 0",
@@ -73,31 +112,45 @@ def test_data_per_profile_or_for_all(toy):
         (FIGURE + CLAIM.replace("id =", "name ="), "claims, entry 1: .*name"),
         (FIGURE + "[figures.fig1.parameters.dsk]", "parameters: unknown profile dsk"),
         (
-            FIGURE
-            + "[figures.fig1.parameters.quick]\nn = 1\n[figures.fig1.parameters.desk]\nm = 1",
-            "parameters.desk: unknown parameter m; known: n",
+            FIGURE + "[figures.fig1.parameters.quick]\nn = 1",
+            "parameters.quick: the quick values stand in the notebook's parameters cell",
         ),
-        (
-            FIGURE
-            + "[figures.fig1.parameters.quick]\nn = 1\n[figures.fig1.parameters.desk]\nn = 1.5",
-            "parameters.desk: parameter n must be of type int .such as 1., got float 1.5",
-        ),
-        (
-            FIGURE + "[figures.fig1.parameters.quick]\nprofile = 'a'",
-            "`profile` is set by the runner",
-        ),
+        (FIGURE + DESK + "profile = 'a'", "`profile` is set by the runner"),
+        (FIGURE + "parameters = { desk = 1 }", "parameters.desk must be a table"),
         (FIGURE.replace("notebooks/", "../"), "notebook must be an .ipynb file of the project"),
         ("figures = 3", "`figures` must be a table"),
-        ("colour = 1", "unknown key colour; known: figures, title"),
-        ("[figures.fig1\n", "toy.toml: "),
+        ("colour = 1", "unknown key colour; known: figures, tasks, title"),
+        ("[figures.fig1\n", "catalogue.toml: "),
     ],
 )
 def test_one_error_that_names_file_and_key(toy, text, message):
     write(text)
     with pytest.raises(catalogue.CatalogueError, match=message) as caught:
         catalogue.figures()
-    assert str(paths.PAPERS / "toy.toml") in str(caught.value)
+    assert str(workbooks.catalogue_file()) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ("sgima = 1.0", "parameters.desk: unknown parameter sgima; known: profile, rounds, sigma"),
+        (
+            "rounds = 1.5",
+            "parameters.desk: parameter rounds must be of type int .such as 3., got float 1.5",
+        ),
+    ],
+)
+def test_overrides_have_the_names_and_types_of_the_notebook(toy, values, message):
+    write(FIGURE + DESK + values)
+    entry = catalogue.figure("toy/fig1")
+    with pytest.raises(catalogue.CatalogueError, match=message) as caught:
+        entry.parameters("desk")
+    assert str(workbooks.catalogue_file()) in str(caught.value)
+    assert entry.parameters("quick")["rounds"] == 3
+    entry.notebook.unlink()
+    with pytest.raises(catalogue.CatalogueError, match="no such notebook: .*fig1.ipynb"):
+        entry.parameters("quick")
 
 
 @pytest.mark.parametrize("name", ["toy/fig2", "toi/fig1", "toy"])
@@ -108,7 +161,7 @@ def test_unknown_figure(toy, name):
 
 def test_unknown_profile(toy):
     with pytest.raises(
-        catalogue.CatalogueError, match="profile 'fast' is none of quick, desk, paper"
+        catalogue.CatalogueError, match="profile 'fast' is none of quick, desk, long, paper"
     ):
         catalogue.figure("toy/fig1").parameters("fast")
 

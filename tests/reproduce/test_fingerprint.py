@@ -25,6 +25,16 @@ TREE = {
         'RUN = "repro.accounting.two:Second"\nfrom repro.accounting import First\n'
     ),
     "reproduce/__init__.py": "",
+    "reproduce/papers/__init__.py": '"""Shared."""\n',
+    "reproduce/papers/clock.py": "hour = 1\n",
+    "reproduce/papers/one/__init__.py": '"""A paper."""\n',
+    "reproduce/papers/one/runs.py": (
+        "from repro.accounting import Other\nfrom reproduce.papers import clock\n"
+        "def run(config, seed): pass\n"
+    ),
+    "reproduce/papers/one/curves.py": "def draw(): pass\n",
+    "reproduce/papers/two/__init__.py": '"""Another paper."""\n',
+    "reproduce/papers/two/runs.py": 'TASK = "toy/training"\n',
     "reproduce/notebook.py": "import repro.paths\n",
 }
 
@@ -36,10 +46,13 @@ def tree(tmp_path, monkeypatch):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
+    with open(workbooks.catalogue_file(), "a") as stream:
+        stream.write('[tasks]\ntraining = "reproduce.papers.one.runs:run"\n')
     return tmp_path
 
 
 A = "repro.accounting"
+P = "reproduce.papers"
 
 
 @pytest.mark.parametrize(
@@ -66,6 +79,17 @@ A = "repro.accounting"
             {A, f"{A}.one", f"{A}._shared", f"{A}.two", f"{A}.three", "repro.paths"},
         ),
         ("this is no Python", set()),
+        (
+            "from reproduce.papers.one.runs import run",
+            {f"{P}.one.runs", f"{P}.clock", f"{A}.two"},
+        ),
+        ("from reproduce.papers.one import curves", {f"{P}.one.curves"}),
+        ("Task('toy/training', {}, 0)", {f"{P}.one.runs", f"{P}.clock", f"{A}.two"}),
+        (
+            "from reproduce.papers.two.runs import TASK",
+            {f"{P}.two.runs", f"{P}.one.runs", f"{P}.clock", f"{A}.two"},
+        ),
+        ("Task('toy/no_such_task', {}, 0)", set()),
     ],
 )
 def test_closure(tree, source, modules):
@@ -83,6 +107,18 @@ def test_a_new_export_concerns_only_those_who_use_it(tree):
         stream.write("from repro.accounting.four import Fourth\n")
     assert closure(f"from {A} import First") == before
     assert set(closure(f"from {A} import Fourth")) == {f"{A}.four"}
+
+
+def test_a_change_in_one_paper_concerns_only_that_paper(tree):
+    one, two = ("import reproduce.papers.one.curves", "from reproduce.papers import clock")
+    before = closure(one), closure(two)
+    for name in ("one/runs.py", "two/runs.py", "two/__init__.py"):
+        with open(paths.PAPERS / name, "a") as stream:
+            stream.write("# changed\n")
+    assert (closure(one), closure(two)) == before
+    with open(paths.PAPERS / "one/curves.py", "a") as stream:
+        stream.write("# changed\n")
+    assert closure(one) != before[0] and closure(two) == before[1]
 
 
 def parts(profile="quick"):
@@ -118,20 +154,22 @@ def test_outputs_of_the_notebook_and_other_entries_do_not_count(tree):
     book = nbformat.read(notebook, as_version=4)
     book.cells[3].outputs = [nbformat.v4.new_output("stream", text="hello")]
     nbformat.write(book, notebook)
-    catalogue_file = paths.PAPERS / "toy.toml"
+    catalogue_file = workbooks.catalogue_file()
     text = catalogue_file.read_text()
     catalogue_file.write_text(text.replace("1 + 1 = 2", "1 + 1 = two"))
     assert changed(before) == []
     workbooks.edit_notebook(notebook, "sigma * k", "k * sigma")
-    catalogue_file.write_text(text.replace("rises", "falls").replace("sigma = 2.0", "sigma = 2.5"))
+    catalogue_file.write_text(text.replace("rises", "falls"))
+    assert changed(before) == ["catalogue", "notebook"]
+    workbooks.edit_notebook(notebook, "sigma = 2.0", "sigma = 2.5")
     assert changed(before) == ["catalogue", "notebook", "parameters"]
 
 
 def test_profile_data_and_versions(tree, monkeypatch):
     before = parts()
     assert "parameters" in changed(before, "desk")
-    text = (paths.PAPERS / "toy.toml").read_text().replace("data = []", 'data = ["a"]', 1)
-    (paths.PAPERS / "toy.toml").write_text(text)
+    text = workbooks.catalogue_file().read_text().replace("data = []", 'data = ["a"]', 1)
+    workbooks.catalogue_file().write_text(text)
     assert changed(before) == ["data a"]
     paths.DATA.mkdir(exist_ok=True)
     (paths.DATA / "registry.toml").write_text('[a]\nsha256 = "1"\n[b]\nsha256 = "1"\n')

@@ -110,13 +110,14 @@ def test_outputs_alone_make_nothing_stale(toy):
 @pytest.mark.parametrize(
     ("old", "new", "why"),
     [
-        ("rounds = 3\n", "rounds = 4\n", "the catalogue's parameters have changed"),
+        ("rounds = 30\n", "rounds = 40\n", "the catalogue's parameters have changed"),
         ("rtol = 0.01", "rtol = 0.5", "the catalogue's claims have changed"),
     ],
 )
 def test_a_changed_catalogue_makes_its_figure_stale(toy, old, new, why):
-    workbooks.run_toy()
-    (paths.PAPERS / "toy.toml").write_text(workbooks.TOML.replace(old, new))
+    workbooks.run_toy(profile="desk")
+    assert stale() == []
+    workbooks.catalogue_file().write_text(workbooks.TOML.replace(old, new))
     assert stale() == [why]
 
 

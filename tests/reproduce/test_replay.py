@@ -149,9 +149,9 @@ def test_several_notebooks_are_spread_by_file():
 
 
 def test_notebooks_that_train_are_compared_within_their_band(toy, monkeypatch):
-    text = (paths.PAPERS / "toy.toml").read_text()
+    text = workbooks.catalogue_file().read_text()
     text = text.replace("rtol = 1e-6\ndata", "rtol = 1e-6\nseed_band = 3.0\ndata")
-    (paths.PAPERS / "toy.toml").write_text(text)
+    workbooks.catalogue_file().write_text(text)
     calls = []
 
     class Done:

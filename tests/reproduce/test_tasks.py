@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,10 +14,11 @@ import pytest
 import workbooks
 from repro import paths
 from repro.report.numbers import DataError
-from reproduce import pool, tasks
+from reproduce import catalogue, pool, records
 from reproduce.__main__ import main
 from reproduce.machine import python_path
-from reproduce.tasks import Task, TaskError, run_tasks
+from reproduce.records import Task, TaskError
+from reproduce.tasks import run_tasks
 
 MODULE = '''
 import os, pathlib, time
@@ -51,7 +53,7 @@ def slow(config, seed):
     return {"value": seed}
 
 def wanted(parameters):
-    return [("toyruns:good", {**parameters, "device": "cpu"}, seed) for seed in (1, 2)]
+    return [("toy/good", {**parameters, "device": "cpu"}, seed) for seed in (1, 2)]
 '''
 
 
@@ -60,6 +62,10 @@ def root(tmp_path, monkeypatch):
     workbooks.build(tmp_path, monkeypatch)
     (tmp_path / "modules").mkdir()
     (tmp_path / "modules/toyruns.py").write_text(MODULE)
+    with open(workbooks.catalogue_file(), "a") as stream:
+        stream.write("[tasks]\n")
+        for name in ("good", "mixed", "slow"):
+            stream.write(f'{name} = "toyruns:{name}"\n')
     monkeypatch.syspath_prepend(tmp_path / "modules")
     monkeypatch.delitem(sys.modules, "toyruns", raising=False)
     monkeypatch.delenv("REPRO_QUIET", raising=False)
@@ -67,7 +73,7 @@ def root(tmp_path, monkeypatch):
 
 
 def task(root, name="good", seed=1, **config):
-    return Task(f"toyruns:{name}", {"folder": str(root), "x": 0.1, "device": "cpu", **config}, seed)
+    return Task(f"toy/{name}", {"folder": str(root), "x": 0.1, "device": "cpu", **config}, seed)
 
 
 def calls(root, name="good"):
@@ -77,13 +83,13 @@ def calls(root, name="good"):
 
 def test_computed_once_in_order_in_this_process(root):
     wanted = [task(root, seed=seed) for seed in (3, 1, 3)]
-    records = run_tasks(wanted, jobs=1)
-    assert [record["seed"] for record in records] == [3, 1, 3]
-    assert records[0]["result"]["value"] == 0.1 * 3
-    assert records[0]["config"] == wanted[0].config
-    assert {"commit", "hardware", "versions", "seconds", "threads"} <= set(records[0]["provenance"])
+    made = run_tasks(wanted, jobs=1)
+    assert [record["seed"] for record in made] == [3, 1, 3]
+    assert made[0]["result"]["value"] == 0.1 * 3
+    assert made[0]["task"] == "toy/good" and made[0]["config"] == wanted[0].config
+    assert {"commit", "hardware", "versions", "seconds", "threads"} <= set(made[0]["provenance"])
     assert calls(root) == [str(os.getpid())] * 2
-    assert run_tasks(wanted, jobs=1) == records
+    assert run_tasks(wanted, jobs=1) == made
     assert len(calls(root)) == 2
 
 
@@ -93,17 +99,17 @@ def test_workers_give_the_same_records(root):
     pids = set(calls(root))
     assert 1 <= len(pids) <= 2 and str(os.getpid()) not in pids
     assert {record["result"]["threads"] for record in there} == {"1"}
-    paths_there = [tasks.record_path(one) for one in wanted]
+    paths_there = [records.record_path(one) for one in wanted]
     here = [pool._perform(one)["result"]["value"] for one in wanted]
     assert here == [record["result"]["value"] for record in there]
-    assert sorted(paths.RUNS.glob("good/*.json")) == sorted(paths_there)
+    assert sorted(paths.RUNS.glob("toy/good/*.json")) == sorted(paths_there)
 
 
 def test_one_worker_per_gpu_for_runs_that_may_use_one(root, monkeypatch):
     monkeypatch.setattr(pool, "visible_gpus", lambda: ["3", "5"])
     wanted = [task(root, seed=seed, device="auto") for seed in range(6)]
-    records = run_tasks(wanted, jobs=1)
-    assert {record["result"]["gpu"] for record in records} <= {"3", "5"}
+    made = run_tasks(wanted, jobs=1)
+    assert {record["result"]["gpu"] for record in made} <= {"3", "5"}
     assert len(set(calls(root))) <= 2 and str(os.getpid()) not in calls(root)
 
 
@@ -121,12 +127,18 @@ def test_failures_are_named_and_the_others_kept(root, jobs):
     with pytest.raises(TaskError) as caught:
         run_tasks(wanted, jobs=jobs)
     lines = str(caught.value).splitlines()
-    assert lines[0] == f"{len(seeds) - 2} of {len(seeds)} runs failed, the others are kept:"
+    count = f"{len(seeds) - 2} of {len(seeds)} runs failed, the others are kept:"
+    reasons = [line.partition(": toy/mixed(config=")[0].strip() for line in lines[1:]]
+    assert lines[0] == f"{reasons[0]}; {count}"
     text = "\n".join(sorted(lines[1:], key=lambda line: line.split("seed=")[1]))
-    assert '"x": 0.1' in text and "seed=1): ZeroDivisionError: no such luck (toyruns.py:" in text
-    assert "seed=2): DataError: " in text and "curve[1] is nan" in text
-    assert ("seed=3): the worker ended with exit code 7" in text) == (jobs == 2)
-    assert tasks.look_up(wanted[0]) and tasks.look_up(wanted[-1])
+    assert re.match(
+        r'  ZeroDivisionError: no such luck \(toyruns.py:\d+\): toy/mixed\(config=.*"x": 0.1.*'
+        r"seed=1\)\n  DataError: .*curve\[1\] is nan.*: toy/mixed\(config=.*seed=2\)",
+        text,
+    )
+    died = r"  the worker ended with exit code 7: toy/mixed\(config=.*seed=3\)"
+    assert bool(re.search(died, text)) == (jobs == 2)
+    assert records.look_up(wanted[0]) and records.look_up(wanted[-1])
     assert len(list(paths.RUNS.rglob("*.json"))) == 2
 
 
@@ -134,7 +146,7 @@ def test_failures_are_named_and_the_others_kept(root, jobs):
 def test_a_damaged_record_is_made_again_with_a_note(root, capsys, damage):
     one = task(root)
     (before,) = run_tasks([one])
-    path = tasks.record_path(one)
+    path = records.record_path(one)
     text = path.read_text()
     path.write_text(
         {"truncate": text[:40], "alter": text.replace("0.1", "0.2"), "empty": ""}[damage]
@@ -149,28 +161,48 @@ def test_the_code_decides_which_record_but_not_which_published_one(root, monkeyp
     one = task(root)
     run_tasks([one])
     folder = paths.PUBLISHED / "toy/fig1/desk"
-    assert tasks.publish([one], folder) == 1
-    monkeypatch.setattr(tasks.fingerprint, "function_closure", lambda name: {"repro.x": "changed"})
-    assert not tasks.record_path(one).exists()
+    assert records.publish([one], folder) == 1
+    monkeypatch.setattr(
+        records.fingerprint, "function_closure", lambda name: {"repro.x": "changed"}
+    )
+    assert not records.record_path(one).exists()
     (record,) = run_tasks([one])
     assert record["result"]["value"] == 0.1 and len(calls(root)) == 1
-    assert tasks.look_up(task(root, x=0.2)) is None
+    assert records.look_up(task(root, x=0.2)) is None
     (folder / f"{one.key}.json").unlink()
     run_tasks([one])
     assert len(calls(root)) == 2
 
 
+def test_a_function_may_move_and_its_published_records_stay(root):
+    one = task(root)
+    run_tasks([one])
+    records.publish([one], paths.PUBLISHED / "toy/fig1/desk")
+    records.record_path(one).unlink()
+    (root / "modules/elsewhere.py").write_text(MODULE.replace("def good", "def renamed"))
+    file = workbooks.catalogue_file()
+    file.write_text(file.read_text().replace('"toyruns:good"', '"elsewhere:renamed"'))
+    assert one.function == "elsewhere:renamed"
+    (record,) = run_tasks([one])
+    assert record["task"] == "toy/good" and len(calls(root)) == 1
+
+
+def test_an_unknown_task_is_one_clear_error(root):
+    with pytest.raises(catalogue.CatalogueError, match="unknown task 'toy/god'; known: toy/good, "):
+        run_tasks([task(root, "god")])
+
+
 def test_publish_needs_every_run(root):
     run_tasks([task(root)])
-    with pytest.raises(TaskError, match="1 of 2 runs are missing, first toyruns:good.*seed=2"):
-        tasks.publish([task(root), task(root, seed=2)], paths.PUBLISHED / "toy")
+    with pytest.raises(TaskError, match="1 of 2 runs are missing, first toy/good.*seed=2"):
+        records.publish([task(root), task(root, seed=2)], paths.PUBLISHED / "toy")
     assert not paths.PUBLISHED.exists()
 
 
 def test_nothing_that_is_not_finite_is_stored(root):
     with pytest.raises(DataError, match=r"result.a\[1\] is inf"):
-        tasks.store(task(root), {"a": [0.0, float("inf")]}, {})
-    assert not tasks.record_path(task(root)).exists()
+        records.store(task(root), {"a": [0.0, float("inf")]}, {})
+    assert not records.record_path(task(root)).exists()
 
 
 def test_two_pools_at_once_compute_a_run_once(root):
@@ -190,7 +222,7 @@ def test_two_pools_at_once_compute_a_run_once(root):
 def test_workers_end_with_the_process_that_started_them(root):
     code = (
         "from reproduce.tasks import Task, run_tasks\n"
-        f"run_tasks([Task('toyruns:slow', {dict(task(root).config)!r}, s) for s in (1, 2)], jobs=2)"
+        f"run_tasks([Task('toy/slow', {dict(task(root).config)!r}, s) for s in (1, 2)], jobs=2)"
     )
     search = os.pathsep.join([python_path(), str(root / "modules")])
     environment = {**os.environ, "REPRO_ROOT": str(root), "PYTHONPATH": search}
@@ -227,13 +259,10 @@ def test_progress_is_quiet_without_a_terminal_and_told_to_the_runner(root, capsy
 
 
 def test_sweep_and_publish_from_the_command_line(root, capsys):
-    catalogue = paths.PAPERS / "toy.toml"
-    text = catalogue.read_text().replace("data = []", 'data = []\ntasks = "toyruns:wanted"', 1)
-    more = f'folder = "{root}"\nx = 0.5\n'
-    text = text.replace(
-        "[figures.fig1.parameters.quick]\n", f"[figures.fig1.parameters.quick]\n{more}"
-    )
-    catalogue.write_text(text)
+    file = workbooks.catalogue_file()
+    file.write_text(file.read_text().replace("data = []", 'data = []\nruns = "toyruns:wanted"', 1))
+    notebook = paths.NOTEBOOKS / "toy/fig1.ipynb"
+    workbooks.edit_notebook(notebook, "sigma = 2.0", f'sigma = 2.0\nfolder = "{root}"\nx = 0.5')
     assert main(["publish"]) == 1
     assert "toy/fig1: nothing published: 2 of 2 runs are missing" in capsys.readouterr().err
     assert main(["sweep", "--jobs", "1"]) == 0
@@ -251,4 +280,4 @@ def test_cluster_jobs_write_records_and_report_errors(root):
     wanted = [task(root, "mixed", seed) for seed in (0, 1)]
     errors = pool.submit(wanted, "any", cluster="debug")
     assert list(errors) == [wanted[1].key] and "no such luck" in errors[wanted[1].key]
-    assert tasks.look_up(wanted[0])
+    assert records.look_up(wanted[0])

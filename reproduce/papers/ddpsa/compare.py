@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import permutation_test
 
 from repro._validate import integer, positive
 from repro.accounting.ddpsa.costs import MECHANISMS
 from repro.accounting.ddpsa.printed import quantisation_error
 from repro.federated.ddpsa.algorithm import Setting, mechanism
 from reproduce.papers.ddpsa.runs import CRITERIA, Task, points, run_task
-from reproduce.papers.statistics import Interval, interval
 
 Runs = dict[str, dict[str, NDArray]]
 """By name of a setting: "train", "test", "r2", shape (runs, points), "averaged", shape (runs,), and
@@ -73,66 +71,6 @@ def by_name(names: Sequence[str], result: Mapping[str, Any]) -> Runs:
             rounds = [math.nan if t is None else t for t in result["converged"][rule][k]]
             found[name][f"converged: {rule}"] = np.array(rounds, dtype=float)
     return found
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Whether one of two settings has the lower loss, run by run.
-
-    Attributes:
-        ratio: geometric mean of first over second, and its 95 % interval.
-        lower: runs in which the first is the lower one.
-        runs: all runs.
-        p_value: of a two-sided sign-flip permutation test of the mean log ratio; 1 where all ratios
-            are 1.
-    """
-
-    ratio: Interval
-    lower: int
-    runs: int
-    p_value: float
-
-    @property
-    def text(self) -> str:
-        """`0.9800 [0.9100, 1.050], lower in 11 of 20 runs, p = 0.53`."""
-        return (
-            f"{self.ratio.mean:#.4g} [{self.ratio.low:#.4g}, {self.ratio.high:#.4g}], lower in "
-            f"{self.lower} of {self.runs} runs, p = {self.p_value:.2g}"
-        )
-
-    @property
-    def sign(self) -> int:
-        """-1 where the first is lower and it counts (interval and test at 5 %), 1 higher, else 0."""
-        counts = self.p_value < 0.05
-        return counts * (int(self.ratio.low > 1) - int(self.ratio.high < 1))
-
-
-def compare(first: ArrayLike, second: ArrayLike, seed: int = 0) -> Comparison:
-    """Compare positive losses of two settings in the same runs, shape (runs,), at least 2.
-
-    Raises:
-        ValueError: losses that are not positive, or shapes that do not fit.
-    """
-    first, second = positive("first", first), positive("second", second)
-    if first.shape != second.shape or first.ndim != 1 or len(first) < 2:
-        raise ValueError(
-            f"first and second must have one loss for each of the same 2 or more runs, got shapes "
-            f"{first.shape} and {second.shape}"
-        )
-    logs = np.log(first) - np.log(second)
-    p_value = 1.0
-    if logs.any():
-        p_value = permutation_test(
-            (logs,),
-            lambda values, axis: values.mean(axis=axis),
-            permutation_type="samples",
-            vectorized=True,
-            n_resamples=9999,
-            rng=np.random.default_rng(seed),
-        ).pvalue
-    logarithmic = interval(logs)
-    ratio = Interval(*(math.exp(x) for x in (logarithmic.mean, logarithmic.low, logarithmic.high)))
-    return Comparison(ratio, int((logs < 0).sum()), len(logs), float(p_value))
 
 
 def quartiles(rounds: ArrayLike) -> list[float]:

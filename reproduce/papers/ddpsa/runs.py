@@ -21,10 +21,10 @@ STARTS = ("uniform", "zero")
 PyTorch unless told otherwise, or all zero."""
 
 Task = tuple[str, dict[str, Any], int]
-"""Function, configuration, seed: the arguments of a task."""
+"""Name, configuration, seed: the arguments of a task."""
 
-_RUN = "reproduce.papers.ddpsa.runs:ddpsa_run"
-_MEDIANS = "reproduce.papers.ddpsa.runs:medians_run"
+_RUN = "ddpsa/training"
+_MEDIANS = "ddpsa/medians"
 _DIGITS = 6  # significant ones, kept of a loss
 _EVERY = 10  # rounds between those whose gradients count in a median over training
 

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from reproduce.papers.comparison import final
 from reproduce.papers.mspafl.runs import METHODS
-from reproduce.papers.statistics import Interval, interval
+from reproduce.papers.statistics import Interval, final, interval
 
 Key = tuple[str, float, float]
 """A variant: method, p, learning rate."""

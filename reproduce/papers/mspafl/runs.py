@@ -11,13 +11,12 @@ import numpy as np
 
 from repro._validate import choice, integer
 from repro.accounting.mspafl.printed import local_sigma
-from repro.datasets.adult import Table, load_adult
-from repro.datasets.adult_stand_in import load_adult_stand_in
+from repro.datasets.adult import Table, load_adult, load_adult_stand_in
+from repro.federated.client_data import deal
 from repro.federated.mspafl.algorithm import Array, LocalTraining, Round, Variant, train
-from repro.federated.partition import deal
 from repro.models.logistic import recall, signed
 
-_RUN = "reproduce.papers.mspafl.runs:mspafl_run"
+_RUN = "mspafl/training"
 
 METHODS = ("mspafl", "noise_only", "alone", "split_clean", "dp_fedavg", "fedavg")
 """The algorithm and its controls: MS-PAFL; the same with every upload replaced by noise of the same
@@ -179,7 +178,7 @@ class _Evaluation:
 
 
 def mspafl_tasks(parameters: Mapping[str, Any]) -> list[tuple[str, dict[str, Any], int]]:
-    """Every run of figure 2 as (function, configuration, seed).
+    """Every run of figure 2 as (task, configuration, seed).
 
     `parameters` are those of the figure's notebook. First the figure itself: both ways of sampling
     and both splits, all methods, curves of `rounds / evaluate_every` points; then the other

@@ -12,8 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from repro._validate import in_unit, integer, nonnegative, positive
-from repro.federated.mspafl.batches import RecordDraws
-from repro.federated.mspafl.uploads import clip_rows
+from repro.federated.mspafl.client import RecordDraws, clip_rows
 from repro.models.logistic import gradient
 
 __all__ = [

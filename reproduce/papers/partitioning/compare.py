@@ -103,16 +103,3 @@ def reduction(parameters: Mapping[str, Any], results: list[Mapping[str, Any]]) -
 def best(finals: NDArray) -> float:
     """The paper's way to report seeds: the best of them."""
     return float(np.max(finals))
-
-
-def alike(one: NDArray, other: NDArray, floor: float = 0.01) -> tuple[bool, str]:
-    """Whether two rows with paired seeds differ by no more than their seeds explain.
-
-    That is by at most twice the standard error of the mean difference, or by `floor`.
-
-    Returns: the decision, and the difference in percentage points with its standard error.
-    """
-    gap = np.asarray(one, dtype=float) - np.asarray(other, dtype=float)
-    error = gap.std(ddof=1) / np.sqrt(len(gap))
-    text = f"{100 * gap.mean():+.1f} ± {100 * error:.1f} points"
-    return bool(abs(gap.mean()) <= max(2 * error, floor)), text

@@ -27,7 +27,7 @@ from repro.models import count_parameters, evaluate
 from repro.models.residual import build_residual
 from reproduce.papers.partitioning.pretraining import Data, Pretraining, halves, pretrained
 
-_RUN = "reproduce.papers.partitioning.runs:partitioning_run"
+_RUN = "partitioning/training"
 
 
 def partitioning_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
@@ -168,7 +168,7 @@ def table_curves(parameters: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def table_tasks(parameters: Mapping[str, Any]) -> list[tuple[str, dict[str, Any], int]]:
-    """Every run of table 1 or 2 as (function, configuration, seed), row after row."""
+    """Every run of table 1 or 2 as (task, configuration, seed), row after row."""
     return _tasks(parameters, table_curves(parameters))
 
 
@@ -201,7 +201,7 @@ def sampling_curves(parameters: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def sampling_tasks(parameters: Mapping[str, Any]) -> list[tuple[str, dict[str, Any], int]]:
-    """Every run of section 4.2 as (function, configuration, seed), curve after curve."""
+    """Every run of section 4.2 as (task, configuration, seed), curve after curve."""
     return _tasks({**parameters, "submodels": 1}, sampling_curves(parameters))
 
 

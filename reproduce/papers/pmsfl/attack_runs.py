@@ -18,7 +18,7 @@ from repro.federated.client_data import ClientData
 from repro.models.split import DEPTH
 from reproduce.papers.pmsfl.federations import load_clients
 
-RUN = "reproduce.papers.pmsfl.attack_runs:attack_run"
+RUN = "pmsfl/attack"
 
 MEASURES = ("psnr", "ssim", "distance", "margin", "linked")
 """Peak signal-to-noise ratio in dB, structural similarity, relative distance of features, how much
@@ -209,6 +209,6 @@ def _check(config: Mapping[str, Any]) -> None:
 
 
 def attack_tasks(parameters: Mapping[str, Any]) -> list[tuple[str, dict[str, Any], int]]:
-    """Every run of a figure as (function, configuration, seed), from its notebook's parameters."""
+    """Every run of a figure as (task, configuration, seed), from its notebook's parameters."""
     config = {key: parameters[key] for key in sorted(_KEYS)}
     return [(RUN, config, seed) for seed in range(integer("seeds", parameters["seeds"], 1))]

@@ -9,23 +9,38 @@ deleted when the run is complete.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
 
+import repro
 from repro import paths
 from repro.atomic import replacing
 from repro.federated.pmsfl.split_method import SplitMethod
-from reproduce import fingerprint
+
+CODE = ("federated", "models", "datasets")
+"""Packages of `repro` whose code decides, with this package's, what a run computes."""
+
+
+def sources() -> list[Path]:
+    """The files whose code names a state.
+
+    They are found by folder and not by `reproduce.fingerprint`, which knows them more exactly: what
+    a run imports decides whether its record is valid, and the catalogue must not.
+    """
+    package = Path(repro.__file__).parent
+    folders = [*(package / part for part in CODE), Path(__file__).parent]
+    return sorted(path for folder in folders for path in folder.rglob("*.py"))
 
 
 class Checkpoint:
     """Where a run stands.
 
     Args:
-        function: "module:function" of the run. Its code, with all that it imports, decides what
-            the run computes.
         config: of the run, JSON-able.
         seed: of the run, >= 0.
         every: rounds between two states, >= 0; 0: nothing is written or read.
@@ -34,10 +49,13 @@ class Checkpoint:
         path: of the state, below `data/runs/unfinished/`.
     """
 
-    def __init__(self, function: str, config: Mapping[str, Any], seed: int, every: int) -> None:
+    def __init__(self, config: Mapping[str, Any], seed: int, every: int) -> None:
         self.every = every
-        code = fingerprint.function_closure(function)
-        name = fingerprint.digest([function, dict(config), seed, code])[:20]
+        code = hashlib.sha256()
+        for path in sources():
+            code.update(path.read_bytes())
+        run = json.dumps([dict(config), seed, code.hexdigest()], sort_keys=True)
+        name = hashlib.sha256(run.encode()).hexdigest()[:20]
         self.path = paths.RUNS / "unfinished" / f"{name}.pt"
 
     def resume(self, method: SplitMethod) -> tuple[int, dict[str, Any]]:

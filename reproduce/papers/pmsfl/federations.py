@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from repro._validate import choice, integer
 from repro.datasets.activity import Grouped, load_femnist, load_radhar, load_ucihar
-from repro.datasets.cifar100 import load_cifar100
+from repro.datasets.cifar import load_cifar100
 from repro.datasets.digits import load_digits
 from repro.datasets.time_doppler import generate_time_doppler
 from repro.federated.client_data import ClientData, dirichlet_split, own_tests, standardised

@@ -28,7 +28,7 @@ from repro.models.split import DEPTH, SplitNetwork, resnet18, transformer
 from reproduce.papers.pmsfl.checkpoint import Checkpoint
 from reproduce.papers.pmsfl.federations import load_clients
 
-RUN = "reproduce.papers.pmsfl.runs:pmsfl_run"
+RUN = "pmsfl/training"
 
 METHODS: dict[str, type[SplitMethod]] = {
     "standalone": Standalone,
@@ -108,7 +108,7 @@ def pmsfl_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
     data = load_clients(config["data"], clients=config["clients"], seed=seed)
     method = build(config, data, seed)
     rounds, every = config["rounds"], integer("evaluate_every", config["evaluate_every"], 1)
-    checkpoint = Checkpoint(RUN, config, seed, integer("checkpoint", config["checkpoint"], 0))
+    checkpoint = Checkpoint(config, seed, integer("checkpoint", config["checkpoint"], 0))
     done, notes = checkpoint.resume(method)
     # on a GPU, too, the same run has the same bits
     with torch.backends.cudnn.flags(enabled=True, deterministic=True):

@@ -21,7 +21,7 @@ from repro.datasets.emnist import PIXEL_DEVIATION, PIXEL_MEAN
 from repro.federated.random_participation import Settings, Step, train
 from repro.models import Pixels, build, count_parameters, evaluate
 
-_RUN = "reproduce.papers.random_participation.runs:random_participation_run"
+_RUN = "random_participation/training"
 
 
 def random_participation_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
@@ -166,7 +166,7 @@ def random_participation_curves(parameters: dict[str, Any]) -> dict[str, dict[st
 
 
 def random_participation_tasks(parameters: dict[str, Any]) -> list[tuple[str, dict[str, Any], int]]:
-    """Every run of a figure as (function, configuration, seed), curve after curve."""
+    """Every run of a figure as (task, configuration, seed), curve after curve."""
     shared = {key: parameters[key] for key in _KEYS - {"clip", "sigma", "learning_rate"}}
     return [
         (_RUN, {**shared, **curve}, seed)

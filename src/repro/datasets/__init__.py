@@ -1,8 +1,7 @@
 """Data sets: where the files come from, and arrays ready for use with their provenance."""
 
-from repro.datasets.adult import Table, load_adult
-from repro.datasets.adult_stand_in import load_adult_stand_in
-from repro.datasets.cifar10 import load_cifar10
+from repro.datasets.adult import Table, load_adult, load_adult_stand_in
+from repro.datasets.cifar import load_cifar10
 from repro.datasets.dataset import Dataset
 from repro.datasets.digits import load_digits
 from repro.datasets.emnist import load_emnist_byclass

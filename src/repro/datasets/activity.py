@@ -12,8 +12,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from repro.datasets.npz import arrays, expect
-from repro.datasets.registry import entry
+from repro.datasets.registry import arrays, entry, expect
 
 SEGMENT, FRAMES_PER_STEP, BINS = 90, 3, 16
 """RadHAR: frames of a 3-second segment, frames summed to one time step, Doppler bins."""

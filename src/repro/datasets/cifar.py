@@ -1,25 +1,90 @@
-"""What CIFAR-10 and CIFAR-100 share: official archive or subset, how both are read and checked."""
+"""CIFAR-10 and CIFAR-100: 60,000 colour photographs of 32x32 pixels each, in 10 or 100 balanced classes.
+
+Either is read from the official archive, or from a balanced subset that a mirror keeps.
+"""
 
 from __future__ import annotations
 
 import tarfile
 import zlib
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from repro.datasets.dataset import Dataset
-from repro.datasets.npz import arrays
-from repro.datasets.registry import DataError, Entry, entry, fetch
-from repro.datasets.versions import wants_subset
+from repro.datasets.registry import DataError, Entry, arrays, entry, fetch, wants_subset
 
 SHAPE = (32, 32, 3)
 _PIXELS = 3 * 32 * 32
+COUNTS = {"train": 50_000, "test": 10_000}
+"""Images of either official archive, by part."""
+
+CIFAR10_CLASSES = (
+    *("airplane", "automobile", "bird", "cat", "deer"),
+    *("dog", "frog", "horse", "ship", "truck"),
+)
+CIFAR100_CLASSES = tuple(str(label) for label in range(100))
+
+_CIFAR10_MEMBERS = {
+    "train": tuple(f"data_batch_{k}.bin" for k in range(1, 6)),
+    "test": ("test_batch.bin",),
+}
 
 
-def load_cifar(
+@lru_cache(maxsize=2)
+def load_cifar10(part: str = "train", version: str = "auto") -> Dataset:
+    """CIFAR-10, images of shape (n, 32, 32, 3), labels in the official order (see `CIFAR10_CLASSES`).
+
+    Args:
+        part: "train" or "test".
+        version: "official", the archive of its authors (170 MB, downloaded if need be); "subset",
+            18,000 + 4,000 images, balanced, that only a mirror can have; "auto", whichever is
+            already on this machine, the official one first, and the download if neither is.
+
+    Raises:
+        ValueError: an unknown part or version.
+        DataError: a file is missing, truncated, altered or not what it should be.
+
+    Callers must not change the arrays (they are read-only).
+
+    Source: Krizhevsky, "Learning multiple layers of features from tiny images", 2009.
+    """
+    return _load(
+        "cifar10", part, version,
+        members=_CIFAR10_MEMBERS, counts=COUNTS, label_bytes=1, classes=CIFAR10_CLASSES, named=True,
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=4)
+def load_cifar100(part: str = "train", version: str = "auto") -> Dataset:
+    """CIFAR-100, images of shape (n, 32, 32, 3), fine labels in the official (alphabetical) order.
+
+    Args:
+        part: "train" or "test".
+        version: "official", the archive of its authors (169 MB, downloaded if need be); "subset",
+            10,000 + 2,000 images, balanced, that only a mirror can have; "auto", whichever is
+            already on this machine, the official one first, and the download if neither is.
+
+    Raises:
+        ValueError: an unknown part or version.
+        DataError: a file is missing, truncated, altered or not what it should be.
+
+    Callers must not change the arrays (they are read-only).
+
+    Source: Krizhevsky, "Learning multiple layers of features from tiny images", 2009.
+    """
+    return _load(
+        "cifar100", part, version,
+        members={"train": ("train.bin",), "test": ("test.bin",)}, counts=COUNTS,
+        label_bytes=2,  # coarse, fine
+        classes=CIFAR100_CLASSES, named=False,
+    )  # fmt: skip
+
+
+def _load(
     name: str,
     part: str,
     version: str,

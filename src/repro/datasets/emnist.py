@@ -13,9 +13,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from repro._validate import choice
 from repro.datasets.dataset import Dataset
-from repro.datasets.registry import DataError, Entry, entry, fetch, find
+from repro.datasets.registry import DataError, Entry, arrays, entry, fetch, wants_subset
 
 CLASSES = tuple(string.digits + string.ascii_uppercase + string.ascii_lowercase)
 COUNTS = {"train": 697_932, "test": 116_323}
@@ -40,26 +39,17 @@ def load_emnist_byclass(part: str = "train", version: str = "auto") -> Dataset:
 
     Callers must not change the arrays (they are read-only).
     """
-    choice("part", part, ("train", "test"))
-    choice("version", version, ("auto", "official", "subset"))
-    subset_name = f"emnist_byclass_{part}"
-    if version == "subset" or (
-        version == "auto" and find("emnist_byclass") is None and find(subset_name) is not None
-    ):
-        return _subset(fetch(subset_name), entry(subset_name))
+    if wants_subset("emnist_byclass", part, version):
+        return _subset(entry(f"emnist_byclass_{part}"))
     return _official(fetch("emnist_byclass"), entry("emnist_byclass"), part)
 
 
-def _subset(path: Path, wanted: Entry) -> Dataset:
+def _subset(wanted: Entry) -> Dataset:
     """One npz file with `images`, `labels` and `classes`, upright already."""
-    try:
-        with np.load(path, allow_pickle=False) as content:
-            images, labels = content["images"], content["labels"].astype(np.int64)
-            classes = tuple(str(c) for c in content["classes"])
-    except (OSError, KeyError, ValueError, zipfile.BadZipFile, zlib.error) as problem:
-        raise DataError(
-            f"{path} cannot be read ({problem}); expected arrays images, labels, classes"
-        ) from problem
+    path = fetch(wanted.name)
+    content = arrays(wanted.name, ("images", "labels", "classes"))
+    images, labels = content["images"], content["labels"].astype(np.int64)
+    classes = tuple(str(c) for c in content["classes"])
     _check(path, images, labels, len(images))
     if classes != CLASSES:
         raise DataError(

@@ -11,12 +11,18 @@ import hashlib
 import os
 import sys
 import tomllib
+import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from repro import paths
+from repro._validate import choice
 from repro.atomic import SUFFIX
 
 MIRROR = "REPRO_DATA_MIRROR"
@@ -282,3 +288,48 @@ def _progress(wanted: Entry, done: int) -> Iterator:
             flush=True,
         )
         yield lambda count: None
+
+
+# Reading -----------------------------------------------------------------------------------------
+
+
+def arrays(name: str, wanted: tuple[str, ...]) -> dict[str, NDArray]:
+    """The arrays `wanted` of the registry's file `name`.
+
+    Raises:
+        DataError: the file is missing or altered, or is no npz file with these arrays.
+    """
+    path: Path = fetch(name)
+    try:
+        with np.load(path, allow_pickle=False) as content:
+            return {key: content[key] for key in wanted}
+    except (OSError, KeyError, ValueError, zipfile.BadZipFile, zlib.error) as problem:
+        raise DataError(
+            f"{path} cannot be read ({problem}); expected arrays {', '.join(wanted)}; "
+            "get the file again"
+        ) from problem
+
+
+def expect(name: str, good: bool, expected: str) -> None:
+    """Raise a `DataError` that names the file and what was expected of it, unless `good`."""
+    if not good:
+        raise DataError(f"the file of {name!r} is not what it should be: expected {expected}")
+
+
+def wants_subset(name: str, part: str, version: str) -> bool:
+    """Whether to read the subset of one part instead of the official files.
+
+    Args:
+        name: of the official files in the registry; its subsets are `name`_train and `name`_test.
+        part: "train" or "test".
+        version: "official"; "subset"; or "auto": whichever is already on this machine, the official
+            one first, and the official one (to be downloaded) if neither is.
+
+    Raises:
+        ValueError: an unknown part or version.
+    """
+    choice("part", part, ("train", "test"))
+    choice("version", version, ("auto", "official", "subset"))
+    if version != "auto":
+        return version == "subset"
+    return find(name) is None and find(f"{name}_{part}") is not None

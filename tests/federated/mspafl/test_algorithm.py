@@ -5,15 +5,12 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.stats import binom, chisquare
 
+from repro.federated.client_data import deal
 from repro.federated.mspafl.algorithm import LocalTraining, Variant, _generators, train
-from repro.federated.mspafl.batches import RecordDraws
-from repro.federated.mspafl.uploads import clip_rows
-from repro.federated.partition import deal
-from repro.models.logistic import gradient, recall, signed
+from repro.federated.mspafl.client import RecordDraws, clip_rows
+from repro.models.logistic import gradient, signed
 
 N, HELD, SIZE = 6, 9, 5
 RNG = np.random.default_rng(7)
@@ -218,25 +215,6 @@ def test_the_average_is_divided_by_nu_as_printed():
 # ---------------------------------------------------------------- clipping and noise
 
 
-@settings(max_examples=200, deadline=None)
-@given(
-    st.lists(st.lists(st.floats(-1e6, 1e6), min_size=3, max_size=3), min_size=1, max_size=4),
-    st.floats(1e-3, 1e3),
-)
-def test_clipping_bounds_the_norm_and_changes_nothing_else(rows, clip):
-    rows = np.array(rows)
-    clipped = clip_rows(rows, clip)
-    norms, after = np.linalg.norm(rows, axis=1), np.linalg.norm(clipped, axis=1)
-    assert (after <= clip * (1 + 1e-12)).all()
-    short = norms <= clip * (1 - 1e-12)
-    assert np.array_equal(clipped[short], rows[short])
-    np.testing.assert_allclose(after[~short], clip, rtol=1e-9)
-    np.testing.assert_allclose(
-        clipped * norms[:, None], rows * after[:, None], rtol=1e-9, atol=1e-290
-    )
-    assert np.array_equal(clip_rows(rows, math.inf), rows)
-
-
 def test_the_sensitivity_of_an_upload_is_twice_the_clip_and_no_less():
     """Replacing a client's data moves its clipped public half by at most 2 C, and nearly 2 C occurs."""
     clip, largest = 0.05, 0.0
@@ -287,109 +265,12 @@ def test_the_echo_is_what_a_round_without_data_would_send():
         assert not after.echo[0, 1].any()
 
 
-# ---------------------------------------------------------------- which records a round uses
-
-
-def sequences(replacement, held=4, draws=2, rounds=4000, clients=6, seed=0):
-    sampler = RecordDraws(clients, held, draws, replacement=replacement)
-    rng = np.random.default_rng(seed)
-    return np.array([sampler.draw(rng.random((clients, draws))) for _ in range(rounds)])
-
-
-@pytest.mark.parametrize("replacement", [False, True])
-def test_every_sequence_of_draws_is_equally_likely(replacement):
-    hands = sequences(replacement)
-    code = hands[..., 0] * 4 + hands[..., 1]
-    counts = np.bincount(code.ravel(), minlength=16)
-    allowed = np.ones(16, bool) if replacement else ~np.eye(4, dtype=bool).ravel()
-    assert not counts[~allowed].any()
-    assert chisquare(counts[allowed]).pvalue > 1e-4
-    # independent of the round before and of the neighbour
-    for a, b in ((code[:-1], code[1:]), (code[:, :-1], code[:, 1:])):
-        joint = np.bincount((16 * a + b).ravel(), minlength=256).reshape(16, 16)
-        assert chisquare(joint[np.ix_(allowed, allowed)].ravel()).pvalue > 1e-4
-
-
-def test_the_laws_are_exact_on_a_grid_of_uniform_numbers():
-    """Each number runs through equal steps: every sequence comes up the same number of times."""
-    held, draws, fine = 4, 3, 24  # 24 is a multiple of 4, 3 and 2
-    grid = (np.arange(fine) + 0.5) / fine
-    uniforms = np.array(list(itertools.product(grid, repeat=draws)))
-    for replacement, count in ((True, held**draws), (False, 4 * 3 * 2)):
-        sampler = RecordDraws(len(uniforms), held, draws, replacement=replacement)
-        hands, times = np.unique(sampler.draw(uniforms), axis=0, return_counts=True)
-        assert len(hands) == count and (times == len(uniforms) // count).all()
-
-
-def test_the_share_of_records_used_is_that_of_theorem_1():
-    held, draws = 325, 25
-    for replacement, expected in ((False, draws / held), (True, 1 - (1 - 1 / held) ** draws)):
-        hands = sequences(replacement, held, draws, rounds=40, clients=100)
-        used = np.mean([len(np.unique(hand)) for hand in hands.reshape(-1, draws)]) / held
-        assert used == pytest.approx(expected, rel=2e-3 if replacement else 1e-12)
-
-
-def test_extreme_uniform_numbers_stay_inside():
-    for replacement in (False, True):
-        sampler = RecordDraws(2, 7, 7, replacement=replacement)
-        hands = sampler.draw(np.stack([np.zeros(7), np.full(7, np.nextafter(1.0, 0.0))]))
-        assert hands.min() == 0 and hands.max() == 6
-
-
-# ---------------------------------------------------------------- who holds what
-
-
-def test_one_label_per_client_in_proportion_to_the_labels():
-    labels = np.repeat([0, 1], [24_720, 7_841])
-    dealt = deal(labels, 100, 325, "one_label", np.random.default_rng(0))
-    held = labels[dealt]
-    assert dealt.shape == (100, 325) and len(np.unique(dealt)) == 32_500
-    assert (held == held[:, :1]).all() and held[:, 0].tolist() == [0] * 76 + [1] * 24
-    other = deal(labels, 100, 325, "one_label", np.random.default_rng(1))
-    assert not np.array_equal(dealt, other)
-
-
-def test_shuffled_clients_hold_every_label():
-    labels = np.repeat([0, 1], [24_720, 7_841])
-    dealt = deal(labels, 100, 325, "shuffled", np.random.default_rng(0))
-    share = labels[dealt].mean(axis=1)
-    assert len(np.unique(dealt)) == 32_500 and share.min() > 0.1 and share.max() < 0.4
-
-
 def test_a_client_with_one_label_only_still_trains():
     labels = np.repeat([0, 1], [30, 24])
     order = np.argsort(LABELS, kind="stable")[: N * HELD]
     holdings = order[deal(labels, 6, 8, "one_label", np.random.default_rng(0))][None]
     models, _ = run([Variant(1.0, 0, 0.3)], holdings=holdings)
     assert np.isfinite(models).all() and (np.abs(models[0, :, 0]).sum(axis=1) > 0).all()
-
-
-# ---------------------------------------------------------------- logistic regression
-
-
-def test_the_gradient_is_that_of_the_loss():
-    rng = np.random.default_rng(1)
-    models, batch, gamma = rng.normal(size=(2, 3, 4)), rng.normal(size=(2, 5, 4)), 0.3
-
-    def loss(w):
-        margins = np.einsum("ibm,ikm->ikb", batch, w)
-        return np.logaddexp(0, -margins).mean(axis=-1) + gamma * (w**2).sum(axis=-1)
-
-    found = gradient(models, batch, gamma)
-    for c in range(4):
-        step = 1e-6 * np.eye(4)[c]
-        difference = (loss(models + step) - loss(models - step)) / 2e-6
-        np.testing.assert_allclose(found[..., c], difference, rtol=1e-5, atol=1e-8)
-    assert np.isfinite(gradient(1e4 * models, batch, 0.0)).all()
-
-
-def test_recall_counts_both_classes_and_ties_answer_class_0():
-    features, labels = np.array([[1.0], [2.0], [-1.0], [3.0]]), np.array([1, 0, 0, 1])
-    found = recall(np.array([[[1.0]], [[-1.0]], [[0.0]]]), features, labels)
-    assert found[:, 0].tolist() == [[0.5, 1.0], [0.5, 0.0], [1.0, 0.0]]
-    many = np.random.default_rng(0).normal(size=(700, SIZE))
-    plain = [((FEATURES[LABELS == 1] @ w) > 0).mean() for w in many]
-    np.testing.assert_allclose(recall(many, FEATURES, LABELS)[:, 1], plain)
 
 
 # ---------------------------------------------------------------- bad input
@@ -446,21 +327,3 @@ def test_more_draws_than_records_are_fine_with_replacement_only():
     for change in ({"steps": 0}, {"batch": 1.5}, {"regularisation": -1.0}):
         with pytest.raises(ValueError, match=f"{next(iter(change))} must"):
             LocalTraining(**{"steps": 2, "batch": 2, **change})
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((LABELS, 6, 10, "shuffled"), "clients . records must be at most 54, got 6 . 10"),
-        (
-            (np.repeat([0, 1], [51, 49]), 4, 25, "one_label"),
-            "at most 24 for the 2 clients of label 1",
-        ),
-        ((LABELS, 6, 9, "by_sex"), "split must be one of"),
-        ((LABELS, 0, 9, "shuffled"), "clients must"),
-        ((LABELS, 6, 0, "shuffled"), "records must"),
-    ],
-)
-def test_deals_that_cannot_be_made(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        deal(*arguments, np.random.default_rng(0))

@@ -5,9 +5,9 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import norm, ttest_1samp
+from scipy.stats import norm
 
-from repro.datasets.adult_stand_in import load_adult_stand_in
+from repro.datasets.adult import load_adult_stand_in
 from repro.federated.mspafl.algorithm import LocalTraining, Variant, train
 from repro.models.logistic import signed
 from reproduce.papers.mspafl import compare
@@ -18,7 +18,6 @@ from reproduce.papers.mspafl.runs import (
     noise_level,
     variant,
 )
-from reproduce.papers.statistics import interval
 
 PARAMETERS = {
     "data": "stand_in", "features": "scaled", "test_records": 300, "clients": 20, "records": 30,
@@ -65,7 +64,7 @@ def test_the_methods_are_settings_of_the_algorithm():
 def test_the_tasks_of_the_figure():
     tasks = mspafl_tasks(PARAMETERS)
     assert len(tasks) == 2 * 2 * 3 + 2 * 2 * 2
-    assert {f for f, _, _ in tasks} == {"reproduce.papers.mspafl.runs:mspafl_run"}
+    assert {f for f, _, _ in tasks} == {"mspafl/training"}
     curves = [config for _, config, _ in tasks if config["methods"] == list(METHODS)]
     assert {(c["split"], c["replacement"]) for c in curves} == {
         (s, r) for s in ("one_label", "shuffled") for r in (False, True)
@@ -98,7 +97,7 @@ def test_what_is_measured_is_what_a_direct_evaluation_finds():
     run = mspafl_run(config, 4)
     training, test = load_adult_stand_in("train"), load_adult_stand_in("test")
     features, labels = test.features[:300], test.labels[:300]
-    from repro.federated.partition import deal
+    from repro.federated.client_data import deal
 
     rng = np.random.default_rng(np.random.SeedSequence(4, spawn_key=(3,)))
     holdings = deal(training.labels, 20, 30, "one_label", rng)
@@ -239,28 +238,3 @@ def test_gaps_growth_and_pooling_are_paired_by_seed():
     assert found.mean == pytest.approx(0.2) and found.sign == 0
     steady = compare.with_minus_without(curves, "one_label", "mspafl", compare.wobble)
     assert steady.mean == pytest.approx(0.0, abs=1e-12)
-
-
-def test_an_interval_is_student_s():
-    values = np.random.default_rng(0).normal(0.3, 1.0, 12)
-    found = interval(values)
-    low, high = ttest_1samp(values, 0.0).confidence_interval(0.95)
-    assert (found.low, found.high) == pytest.approx((low, high))
-    assert interval(values, 0.5).high - interval(values, 0.5).low < high - low
-    covered = sum(
-        (one := interval(np.random.default_rng(k).normal(0.3, 1.0, 5))).low <= 0.3 <= one.high
-        for k in range(2000)
-    )
-    assert abs(covered / 2000 - 0.95) < 4 * math.sqrt(0.95 * 0.05 / 2000)
-    for bad in ([0.1], [[0.1, 0.2]], []):
-        with pytest.raises(ValueError, match="2 or more seeds"):
-            interval(bad)
-    with pytest.raises(ValueError, match="confidence"):
-        interval([0.0, 1.0], 1.0)
-
-
-def test_an_interval_in_words():
-    assert interval([0.1, 0.1]).text() == "10.0 [10.0, 10.0]"
-    assert interval([-1e-6, 0.0]).text() == "0.0 [0.0, 0.0]"
-    assert interval([0.5, 0.7]).sign == 0 and interval([0.5, 0.51]).sign == 1
-    assert interval([-0.5, -0.51]).sign == -1

@@ -2,18 +2,10 @@
 
 import json
 
-import numpy as np
 import pytest
 
 from repro import paths
-from reproduce.papers.partitioning.compare import (
-    alike,
-    best,
-    is_full,
-    reduction,
-    sampling_spent,
-    spent,
-)
+from reproduce.papers.partitioning.compare import is_full, reduction, sampling_spent, spent
 from reproduce.papers.partitioning.runs import (
     partitioning_run,
     sampling_curves,
@@ -187,12 +179,3 @@ def test_the_footer_says_what_was_reduced():
     full = {**TABLE, "data": "cifar", "model": "resnet101"}
     assert is_full(full) and reduction(full, [result]) == ""
     assert not is_full({**full, "model": "small_cifar"})
-
-
-def test_alike_is_decided_by_paired_seeds():
-    base = np.array([0.5, 0.6, 0.7])
-    assert alike(base, base + np.array([0.03, -0.03, 0.0]))[0]
-    assert alike(base, base - 0.005)[0]
-    holds, text = alike(base, base - 0.05)
-    assert not holds and text == "+5.0 ± 0.0 points"
-    assert best(base) == 0.7

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from repro import paths
-from repro.datasets import DataError, activity, cifar100, registry
+from repro.datasets import DataError, activity, cifar, registry
 from reproduce.papers.pmsfl.federations import load_clients
 
 LOADERS = (
-    cifar100.load_cifar100,
+    cifar.load_cifar100,
     activity.load_femnist,
     activity.load_radhar,
     activity.load_ucihar,
@@ -95,7 +95,7 @@ def test_cifar100_subset_and_archive(put):
     train, test = photographs(3), photographs(1, 1)
     put("cifar100_train", train)
     put("cifar100_test", test)
-    got = cifar100.load_cifar100("train")
+    got = cifar.load_cifar100("train")
     assert np.array_equal(got.images, train["images"]) and "subset" in got.subset
     federation = load_clients("cifar100_subset", clients=4, seed=0)
     assert federation.inputs.shape == (400, 3, 32, 32) and federation.classes == 100
@@ -103,7 +103,7 @@ def test_cifar100_subset_and_archive(put):
 
 
 def test_cifar100_official(put, monkeypatch):
-    monkeypatch.setattr(cifar100, "COUNTS", {"train": 300, "test": 100})
+    monkeypatch.setattr(cifar, "COUNTS", {"train": 300, "test": 100})
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w:gz") as archive:
         for part, each in (("train", 3), ("test", 1)):
@@ -115,13 +115,13 @@ def test_cifar100_official(put, monkeypatch):
             member.size = len(content)
             archive.addfile(member, io.BytesIO(content))
     put("cifar100", stream.getvalue())
-    got = cifar100.load_cifar100("train")
+    got = cifar.load_cifar100("train")
     assert np.array_equal(got.images, photographs(3)["images"]) and not got.subset
     assert np.array_equal(got.labels, photographs(3)["labels"])
     put("cifar100", stream.getvalue()[:-200])
-    cifar100.load_cifar100.cache_clear()
+    cifar.load_cifar100.cache_clear()
     with pytest.raises(DataError, match="cannot be read|no multiple"):
-        cifar100.load_cifar100("test")
+        cifar.load_cifar100("test")
 
 
 def test_femnist_by_writer(put):
@@ -224,11 +224,11 @@ def test_a_file_without_its_arrays_or_no_file(put):
     unbalanced["labels"][0] = 5
     put("cifar100_train", unbalanced)
     with pytest.raises(DataError, match="balanced over the classes 0 to 99"):
-        cifar100.load_cifar100("train", "subset")
+        cifar.load_cifar100("train", "subset")
 
 
 def test_unknown_names():
     with pytest.raises(ValueError, match="name must be one of"):
         load_clients("mmhar", clients=10, seed=0)
     with pytest.raises(ValueError, match="version must be one of"):
-        cifar100.load_cifar100("train", "newest")
+        cifar.load_cifar100("train", "newest")

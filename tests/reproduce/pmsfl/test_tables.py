@@ -8,7 +8,6 @@ from repro.federated.pmsfl import masks
 from repro.models.split import resnet18
 from reproduce import catalogue
 from reproduce.papers.pmsfl import tables as pmsfl_tables
-from reproduce.papers.pmsfl.compare import lead, why
 from reproduce.papers.pmsfl.costs import round_bytes
 from reproduce.papers.pmsfl.mask_drift import frozen_by_drift
 from reproduce.papers.pmsfl.runs import METHODS, keys_of, pmsfl_run
@@ -67,24 +66,11 @@ def test_bytes_of_the_papers_network():
         round_bytes(resnet18(classes=10, channels=1, width=2), (1, 8, 8), 5, 10)
 
 
-def test_leads_need_whole_intervals():
-    ahead = lead(
-        {"a - b": ([0.5, 0.6, 0.7], [0.4, 0.5, 0.6]), "a - c": ([0.5, 0.6, 0.7], [0.3, 0.4, 0.5])}
-    )
-    assert ahead.holds and not ahead.unclear and "a - b 10.0" in ahead.text
-    tied = lead({"a - b": ([0.5, 0.6, 0.7], [0.6, 0.5, 0.65])})
-    assert not tied.holds and not tied.reversed and why(tied, "few").startswith("no clear")
-    behind = lead({"a - b": ([0.4, 0.5, 0.6], [0.5, 0.6, 0.7])})
-    assert not behind.holds and why(behind, "few").startswith("reversed: a - b -10.0")
-    with pytest.raises(ValueError, match="2 or more seeds"):
-        lead({"a - b": ([0.4], [0.5])})
-
-
 @pytest.mark.parametrize("profile", ["quick", "desk", "paper"])
 @pytest.mark.parametrize("figure", ["table1", "fig4", "fig6"])
 def test_the_runs_of_every_profile_have_their_keys(figure, profile):
     entry = catalogue.figure(f"pmsfl/{figure}")
-    module, name = entry.tasks.split(":")
+    module, name = entry.runs.split(":")
     assert module == pmsfl_tables.__name__
     tasks = getattr(pmsfl_tables, name)(entry.parameters(profile))
     for _, config, seed in tasks:
@@ -101,7 +87,7 @@ def test_the_runs_of_every_profile_have_their_keys(figure, profile):
 def test_quick_runs_are_shared_between_the_figures():
     def made(figure):
         entry = catalogue.figure(f"pmsfl/{figure}")
-        tasks = getattr(pmsfl_tables, entry.tasks.split(":")[1])(entry.parameters("quick"))
+        tasks = getattr(pmsfl_tables, entry.runs.split(":")[1])(entry.parameters("quick"))
         return {str((sorted(config.items()), seed)) for _, config, seed in tasks}
 
     # with the control of each

@@ -25,8 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from repro._validate import in_unit, integer, nonnegative, positive
-from repro.federated.mspafl.batches import RecordDraws
-from repro.federated.mspafl.uploads import clip_rows
+from repro.federated.mspafl.client import RecordDraws, clip_rows
 from repro.models.logistic import gradient
 
 Array = NDArray[np.float64]
