@@ -3,34 +3,46 @@
 PROFILE ?= quick
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
 SLURM ?=
+IDS ?=
+SET ?=
+export SET
 
 run := @sh reproduce/python.sh
 given := $(filter-out default undefined file,$(origin PROFILE))
 figure_options = --profile $(PROFILE) --jobs $(JOBS)
+change = $(if $(SET), --set "$$SET")
+one_thread = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMEXPR_NUM_THREADS=1
 
+MAKEFLAGS += --no-builtin-rules
 .DEFAULT_GOAL := help
-.PHONY: help all test verify audit gallery data paper sweep publish site lab bench references lint clean FORCE
+.PHONY: help all test test-all verify ledger gallery data paper sweep publish site lab bench references lint clean FORCE
 
 help:  ## list the targets
-	@echo "make TARGET [PROFILE=quick|desk|paper] [JOBS=n]"
+	@echo "make TARGET [PROFILE=quick|desk|long|paper] [JOBS=n]"
 	@awk -F ':.*## ' '/^[a-z%\/<>-]+:.*## / {sub(/fig\/%/, "fig/<paper>/<id>", $$1); printf "  %-18s %s\n", $$1, $$2}' Makefile
 
-all:  ## run what changed of the notebooks of a profile, write figures/, print the verdicts
-	$(run) -m reproduce run $(figure_options)
+all:  ## run what changed of the notebooks of a profile, write figures/, ledger and gallery, print the verdicts
+	$(run) -m reproduce run $(figure_options)$(change)
 
-fig/%: FORCE  ## the same for one figure, such as fig/random_participation/fig1, or one paper
-	$(run) -m reproduce run $(figure_options) $*
+fig/%: FORCE  ## the same for one figure, such as fig/random_participation/fig1, or one paper; SET="p=0.2 sigma=2" changes parameters
+	$(run) -m reproduce run $(figure_options)$(change) $*
+
+fig fig/: FORCE
+	@echo "name a figure or a paper, such as: make fig/random_participation/fig1" >&2; exit 2
 
 paper:  ## the same with the papers' parameters in full (hours; some figures want a GPU)
 	$(run) -m reproduce run --profile paper --jobs $(JOBS)
 
-test:  ## lint, replay of the committed notebooks, stored numbers, unit tests
-	$(run) -m reproduce test --jobs $(JOBS)
+test:  ## lint, replay of the committed notebooks, stored numbers, unit tests; IDS=<paper> for one paper
+	$(run) -m reproduce test --jobs $(JOBS) $(IDS)
 
-verify:  ## compare figures/ with the stored numbers, check that ledger and gallery are up to date
+test-all:  ## the slow unit tests that `make test` leaves out
+	$(run) -m reproduce test --slow --jobs $(JOBS) $(IDS)
+
+verify:  ## compare the figures with the stored numbers, check that ledger and gallery are up to date
 	$(run) -m reproduce verify --profile $(PROFILE)
 
-audit:  ## collect every verdict into figures/claims.json and figures/CLAIMS.md
+ledger:  ## collect every verdict into figures/claims.json and figures/CLAIMS.md
 	$(run) -m reproduce.ledger
 
 gallery:  ## renew the gallery in README.md from figures/
@@ -49,12 +61,12 @@ site:  ## turn the notebooks into web pages, build/site/index.html
 	$(run) -m reproduce site --profile $(PROFILE)
 
 lab:  ## open the notebooks in JupyterLab
-	@REPRO_PROGRESS_BAR=1 sh reproduce/python.sh -m jupyterlab --notebook-dir=.
+	@$(one_thread) REPRO_PROGRESS_BAR=1 sh reproduce/python.sh -m jupyterlab --notebook-dir=.
 
 bench:  ## run the benchmarks
 	$(run) -m reproduce bench
 
-references:  ## renew, on purpose, the notebooks' outputs and the stored numbers (of IDS="…", or all)
+references:  ## renew, on purpose, the notebooks' outputs, stored numbers and costs (of IDS="…", or all)
 	$(run) -m reproduce.references --profile $(PROFILE) --jobs $(JOBS) $(IDS)
 
 lint:  ## look for faults in style with ruff

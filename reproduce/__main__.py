@@ -12,6 +12,9 @@ from typing import Any
 from repro import paths
 from reproduce import catalogue
 
+NO_TESTS = 5
+"""The exit code of pytest when there is no test of the kind asked for."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code (2: wrong call or ill-formed catalogue)."""
@@ -37,10 +40,15 @@ def _parser() -> argparse.ArgumentParser:
         command.set_defaults(command=function)
         if name in ("run", "sweep", "data", "publish", "verify", "site"):
             command.add_argument("--profile", default="quick", choices=catalogue.PROFILES)
-        if name in ("run", "sweep", "data", "publish"):
+        if name in ("run", "sweep", "data", "publish", "test"):
             command.add_argument("ids", nargs="*", help="<paper>/<figure> or <paper>; default: all")
         if name in ("run", "sweep", "test"):
             command.add_argument("--jobs", type=_count, default=cores(), help="processes at a time")
+        if name == "run":
+            text = 'parameters of one figure to change: "name=value name=value …"'
+            command.add_argument("--set", default="", metavar="VALUES", help=text)
+        if name == "test":
+            command.add_argument("--slow", action="store_true", help="only the slow unit tests")
         if name == "sweep":
             command.add_argument("--slurm", metavar="PARTITION", help="compute on a cluster")
     return parser
@@ -57,9 +65,25 @@ def _count(text: str) -> int:
 
 def run(options: Any) -> int:
     """Run the notebooks whose results are missing or out of date."""
-    from reproduce import runner
+    from reproduce import changes, runner
+    from reproduce.parameters import ParameterError
 
-    return runner.run(catalogue.select(options.ids), options.profile, options.jobs)
+    entries = catalogue.select(options.ids)
+    changed: dict[str, Any] = {}
+    if options.set:
+        if len(entries) != 1:
+            print(
+                "SET changes the parameters of one figure: make fig/<paper>/<id> SET=…, "
+                f"got {len(entries)} figures",
+                file=sys.stderr,
+            )
+            return 2
+        try:
+            changed = changes.parse(options.set, entries[0].parameters(options.profile))
+        except ParameterError as problem:
+            print(f"{entries[0].id}: {problem}", file=sys.stderr)
+            return 2
+    return runner.run(entries, options.profile, options.jobs, changed)
 
 
 def sweep(options: Any) -> int:
@@ -127,19 +151,35 @@ def data(options: Any) -> int:
 
 def test(options: Any) -> int:
     """Look for faults in style, replay the committed notebooks, run the unit tests."""
-    jobs = str(options.jobs)
-    steps = {
-        "lint": ["ruff", "check"],
-        "committed notebooks and stored numbers": ["reproduce.replay", "--jobs", jobs],
-        "unit tests": ["pytest", "-n", jobs, "-q"],
-    }
+    jobs, entries = str(options.jobs), catalogue.select(options.ids)
+    files = _tests_of({entry.paper for entry in entries}) if options.ids else []
+    tests = ["pytest", "-n", jobs, "-q", "-m", "slow" if options.slow else "not slow", *files]
+    steps: dict[str, list[str]] = {}
+    if not options.slow:
+        ids = [entry.id for entry in entries] if options.ids else []
+        steps["lint"] = ["ruff", "check"]
+        steps["committed notebooks and stored numbers"] = ["reproduce.replay", "--jobs", jobs, *ids]
+    if files or not options.ids:
+        steps["slow unit tests" if options.slow else "unit tests"] = tests
     return _each(steps)
 
 
+def _tests_of(papers: set[str]) -> list[str]:
+    """The test files of some papers: in a folder of the paper's name, or named after it."""
+    folder = paths.ROOT / "tests"
+    return [
+        path.relative_to(paths.ROOT).as_posix()
+        for path in sorted(folder.rglob("test_*.py"))
+        for parents in [path.relative_to(folder).parent.parts]
+        if any(paper in parents or paper in path.name for paper in papers)
+    ]
+
+
 def verify(options: Any) -> int:
-    """Compare figures/ with the stored numbers; check ledger and gallery."""
+    """Compare the figures with the stored numbers; check ledger and gallery."""
     steps = {
         "numbers": ["reproduce.compare", "--profile", options.profile],
+        "measured times": ["reproduce.measured"],
         "ledger": ["reproduce.ledger", "--check"],
         "gallery": ["reproduce.gallery", "--check"],
     }
@@ -159,7 +199,9 @@ def _each(steps: dict[str, list[str]]) -> int:
         print(f"--- {name}", flush=True)
         call = [program] if program.endswith(".py") else ["-m", program]
         command = [sys.executable, *call, *arguments]
-        if subprocess.run(command, cwd=paths.ROOT, env=_environment(), check=False).returncode:
+        done = subprocess.run(command, cwd=paths.ROOT, env=_environment(), check=False)
+        nothing = program == "pytest" and done.returncode == NO_TESTS
+        if done.returncode and not nothing:
             failed.append(name)
     if failed:
         print(f"FAILED: {', '.join(failed)}", file=sys.stderr, flush=True)

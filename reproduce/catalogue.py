@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from repro import paths
-from reproduce.claims import Claim, ClaimError
+from reproduce.claims import Claim, ClaimError, parameter_names
 from reproduce.parameters import ParameterError, check, declared
 
 PROFILES = ("quick", "desk", "long", "paper")
@@ -38,6 +38,7 @@ _KEYS: dict[str, tuple[type, ...]] = {
     "runs": (str,),
     "parameters": (dict,),
     "claims": (list,),
+    "free": (list,),
 }
 """The keys of a figure and their types."""
 
@@ -191,6 +192,17 @@ def task_function(name: str) -> str:
     return known[name]
 
 
+def check_free(entry: Figure) -> None:
+    """Raise `CatalogueError` unless every name under `free` is a parameter of the notebook."""
+    known = entry.parameters("quick")
+    for claim in entry.claims:
+        if unknown := [name for name in claim.free if name not in known]:
+            raise CatalogueError(
+                f"claim {claim.full_id}: free: unknown parameter {', '.join(unknown)}; "
+                f"known: {', '.join(known)}"
+            )
+
+
 def _natural(name: str) -> list[tuple[str, int]]:
     """A sort key that puts fig2 before fig10."""
     return [(text, int(digits or 0)) for text, digits in re.findall(r"(\D*)(\d*)", name)]
@@ -278,7 +290,7 @@ def _figure(paper: str, name: str, table: Any) -> Figure:
         title=table["title"],
         notebook=_notebook(where, table["notebook"]),
         tolerances=table.get("tolerances", {}),
-        claims=_claims(where, f"{paper}/{name}", table.get("claims", [])),
+        claims=_claims(where, f"{paper}/{name}", table.get("claims", []), table.get("free", [])),
         runs=table.get("runs", ""),
         overrides=_overrides(where, table.get("parameters", {})),
         needs=_needs(where, table.get("data", [])),
@@ -309,7 +321,8 @@ def _check_tolerances(where: str, table: dict[str, Any]) -> None:
             )
 
 
-def _claims(where: str, figure_id: str, tables: list[Any]) -> tuple[Claim, ...]:
+def _claims(where: str, figure_id: str, tables: list[Any], free: list[Any]) -> tuple[Claim, ...]:
+    """The claims of a figure; parameters that are `free` for the figure are so for each claim."""
     found: dict[str, Claim] = {}
     for number, table in enumerate(tables, start=1):
         place = f"{where}.claims, entry {number}"
@@ -317,6 +330,7 @@ def _claims(where: str, figure_id: str, tables: list[Any]) -> tuple[Claim, ...]:
             raise CatalogueError(f"{place} must be a table")
         try:
             claim = Claim.from_table(figure_id, table)
+            claim = replace(claim, free=(*parameter_names(f"{where}.free", free), *claim.free))
         except (ClaimError, AttributeError, TypeError) as problem:
             raise CatalogueError(f"{place}: {problem}") from None
         if not re.fullmatch(r"[A-Za-z0-9_.-]+", str(claim.id)):

@@ -8,15 +8,21 @@ kept, so that the ledger can link to it.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 REPRODUCED, DIFFERS, UNATTAINABLE, PENDING = "reproduced", "differs", "not attainable", "not yet"
-RESULT_VERDICTS = (REPRODUCED, DIFFERS, UNATTAINABLE, PENDING)
+NOT_APPLICABLE = "not applicable"
+"""The verdict on a claim whose subject a changed parameter touches; no committed run has it."""
+
+RESULT_VERDICTS = (REPRODUCED, DIFFERS, UNATTAINABLE, PENDING, NOT_APPLICABLE)
 """Verdicts on a number or an order of curves."""
 
-DERIVATION_VERDICTS = ("holds", "loose", "vacuous", "misprint", "gap", "false", PENDING)
+DERIVATION_VERDICTS = (
+    *("holds", "loose", "vacuous", "misprint", "gap", "false"),
+    *(PENDING, NOT_APPLICABLE),
+)
 """Verdicts on a numbered derivation."""
 
 KINDS = ("number", "order", "derivation")
@@ -43,6 +49,8 @@ class Claim:
         unit: printed after the values.
         runs: whether training runs decide it, which may nearly tie: then another machine may find
             otherwise (kind "order" only).
+        free: parameters of the notebook whose change leaves the claim meaningful, those of the
+            figure included; with any other change the claim is "not applicable".
     """
 
     id: str
@@ -55,6 +63,7 @@ class Claim:
     atol: float | None = None
     unit: str = ""
     runs: bool = False
+    free: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         name = f"claim {self.full_id}"
@@ -89,7 +98,18 @@ class Claim:
     @classmethod
     def from_table(cls, figure: str, table: Mapping[str, Any]) -> Claim:
         """Make a claim from its catalogue table; unknown or missing keys raise `ClaimError`."""
-        known = {"id", "kind", "where", "statement", "paper", "rtol", "atol", "unit", "runs"}
+        known = {
+            "id",
+            "kind",
+            "where",
+            "statement",
+            "paper",
+            "rtol",
+            "atol",
+            "unit",
+            "runs",
+            "free",
+        }
         name = f"claim {figure}/{table.get('id', '?')}"
         if unknown := sorted(set(table) - known):
             raise ClaimError(
@@ -100,7 +120,12 @@ class Claim:
         values = dict(table)
         if isinstance(values.get("paper"), list):
             values["paper"] = tuple(values["paper"])
+        values["free"] = parameter_names(f"{name}: free", values.get("free", ()))
         return cls(figure=figure, **values)
+
+    def touched(self, changed: Iterable[str]) -> list[str]:
+        """Those of the `changed` parameters that the claim is about: all that are not free."""
+        return [name for name in changed if name not in self.free]
 
     def allows(self, value: float, paper: float) -> bool:
         """Whether |value - paper| is within the tolerance (its boundary is inside)."""
@@ -125,6 +150,13 @@ class Claim:
         if self.atol is not None:
             parts.append(_text(self.atol, self.unit))
         return " + ".join(parts)
+
+
+def parameter_names(where: str, value: Any) -> tuple[str, ...]:
+    """`value`, a list of names of parameters, as a tuple; anything else raises `ClaimError`."""
+    if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
+        raise ClaimError(f"{where} must be a list of names of parameters, got {value!r}")
+    return tuple(value)
 
 
 @dataclass(frozen=True)
@@ -217,7 +249,7 @@ def decide_derivation(
 
 
 def decide_open(claim: Claim, verdict: str, reason: str, cell: str = "") -> Decision:
-    """Record why a claim is "not attainable" (no derivation can be) or "not yet" decided."""
+    """Record why a claim is "not attainable" (no derivation can be), "not yet" or "not applicable"."""
     if verdict == UNATTAINABLE and claim.kind == "derivation":
         raise ClaimError(f"claim {claim.full_id}: a derivation cannot be {UNATTAINABLE!r}")
     _say(claim, "reason", reason)

@@ -10,7 +10,10 @@ Three rules, in this order, decide how far a number may move:
 3. the figure's `rtol` and `atol`.
 Texts, truth values, parameters and verdicts must be equal, but for one thing: a claim with `runs` in
 the catalogue, an order that training runs decide, may be reproduced on one machine and differ on another
-where the runs nearly tie; rule 2 guards their numbers. Cost is not compared.
+where the runs nearly tie; rule 2 guards their numbers.
+
+Within tolerance numbers may still have moved, on another kind of processor say: the report tells
+how many and by how much at most. On the same kind of machine it says "identical".
 """
 
 from __future__ import annotations
@@ -29,7 +32,8 @@ from typing import Any
 import numpy as np
 
 from repro import paths
-from reproduce import catalogue
+from reproduce import catalogue, state
+from reproduce.destination import Destination
 
 SHOWN = 8
 """Differences printed per figure; the rest is counted."""
@@ -43,6 +47,15 @@ class Difference:
     stored: str
     got: str
     tolerance: str
+
+    def relative(self) -> float | None:
+        """The relative size of a change between two numbers; None for changes of another kind."""
+        try:
+            was, now = float(self.stored), float(self.got)
+        except ValueError:
+            return None
+        scale = max(abs(was), abs(now))
+        return abs(now - was) / scale if scale else 0.0
 
     def __str__(self) -> str:
         return f"{self.path}: stored {self.stored}, got {self.got} ({self.tolerance})"
@@ -110,30 +123,81 @@ def record_differences(
     for key in tolerance.near_ties & expected.keys() & verdicts.keys():
         if {expected[key], verdicts[key]} == {"reproduced", "differs"}:
             expected[key] = verdicts[key]
-    origin = got.get("provenance", {})
     for name, was, now in (
-        ("profile", stored.get("profile"), origin.get("profile")),
-        ("parameters", stored.get("parameters", {}), origin.get("parameters", {})),
+        ("profile", stored.get("profile"), got.get("profile")),
+        ("parameters", stored.get("parameters", {}), got.get("parameters", {})),
         ("verdicts", expected, verdicts),
     ):
         found += _walk(was, now, name, exact)
     return found + differences(stored.get("data", {}), got.get("data", {}), tolerance)
 
 
-def compare(figure_id: str, profile: str, figures: Path | None = None) -> list[Difference]:
-    """Compare what a run wrote for one figure (below `figures`) with the stored numbers."""
-    folder = paths.FIGURES if figures is None else figures
-    made, kept = folder / f"{figure_id}.json", reference_path(figure_id, profile)
+@dataclass(frozen=True)
+class Comparison:
+    """What became of the numbers of one figure.
+
+    Attributes:
+        figure_id: the figure.
+        differences: disagreements beyond the tolerance.
+        moved: how many values are not exactly the stored ones, those within tolerance included.
+        most: the largest relative change of a number among them.
+        place: where that is.
+    """
+
+    figure_id: str
+    differences: Sequence[Difference]
+    moved: int = 0
+    most: float = 0.0
+    place: str = ""
+
+    def __str__(self) -> str:
+        extent = f"{self.moved} values moved"
+        if self.place:
+            extent += f", by at most {self.most:.1e} (relative, {self.place})"
+        if self.differences:
+            count = len(self.differences)
+            return f"{self.figure_id}: {count} difference{'s' * (count > 1)}" + (
+                f"; {extent}" if self.moved else ""
+            )
+        return f"{self.figure_id}: {f'within tolerance; {extent}' if self.moved else 'identical'}"
+
+
+def compare(figure_id: str, profile: str, figures: Path | None = None) -> Comparison:
+    """Compare what a run wrote for one figure with the stored numbers.
+
+    Args:
+        figure_id: the figure.
+        profile: the parameter set of the run.
+        figures: the folder of the run's json files; default: where runs of the profile write.
+    """
+    made = Destination(figure_id, profile).file("json")
+    if figures is not None:
+        made = figures / f"{figure_id}.json"
+    kept = reference_path(figure_id, profile)
     if not made.exists():
-        return [Difference("(file)", "-", "missing", f"no {made}; run the notebook first")]
+        lack = Difference("(file)", "-", "missing", f"no {made}; run the notebook first")
+        return Comparison(figure_id, [lack])
     if not kept.exists():
         hint = f"no {kept}; `make references` stores the numbers on purpose"
-        return [Difference("(file)", "missing", "-", hint)]
-    try:
-        got, stored = (json.loads(path.read_text(encoding="utf-8")) for path in (made, kept))
-    except ValueError as problem:
-        return [Difference("(file)", "JSON", "no JSON", f"{made} or {kept}: {problem}")]
-    return record_differences(stored, got, Tolerance.of(catalogue.figure(figure_id)))
+        return Comparison(figure_id, [Difference("(file)", "missing", "-", hint)])
+    records = []
+    for path in (kept, made):
+        if not (record := state.read_object(path)):
+            hint = f"{path} is no JSON object, or cannot be read"
+            return Comparison(figure_id, [Difference("(file)", "-", "-", hint)])
+        records.append(record)
+    found = record_differences(*records, Tolerance.of(catalogue.figure(figure_id)))
+    return Comparison(figure_id, found, *extent(*records))
+
+
+def extent(stored: Mapping[str, Any], got: Mapping[str, Any]) -> tuple[int, float, str]:
+    """How many values moved at all, the largest relative change of a number, and its place."""
+    most, place, found = 0.0, "", record_differences(stored, got, Tolerance(rtol=0.0))
+    for difference in found:
+        size = difference.relative()
+        if size is not None and size > most:
+            most, place = size, difference.path
+    return len(found), most, place
 
 
 def orphans(profile: str) -> list[Path]:
@@ -146,8 +210,9 @@ def report(ids: Sequence[str], profile: str, figures: Path | None = None) -> boo
     """Compare and print; return whether everything agrees."""
     good = True
     for figure_id in ids:
-        found = compare(figure_id, profile, figures)
-        print(f"{figure_id}: {'agrees' if not found else f'{len(found)} differences'}")
+        comparison = compare(figure_id, profile, figures)
+        found = comparison.differences
+        print(comparison)
         for difference in found[:SHOWN]:
             print(f"  {difference}")
         if len(found) > SHOWN:
@@ -250,7 +315,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--profile", default="quick", choices=catalogue.PROFILES)
     parser.add_argument(
-        "--figures", type=Path, help="folder with the json files (default: figures/)"
+        "--figures", type=Path, help="folder with the json files (default: of the profile)"
     )
     options = parser.parse_args(arguments)
     try:

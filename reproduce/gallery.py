@@ -1,14 +1,13 @@
 """The README's gallery: `python -m reproduce.gallery` rewrites the part between its markers.
 
-It shows what `figures/` and the stored numbers hold, nothing else: picture, title, verdicts, and
-the minutes and memory that the reference run took. `--check` writes nothing and fails when it is
-stale.
+It shows what `figures/` and `reproduce/costs.json` hold, nothing else: picture, title, verdicts,
+and the minutes and memory that the reference run took. `--check` writes nothing and fails when it
+is stale.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import sys
 from collections.abc import Sequence
@@ -18,8 +17,7 @@ from typing import Any
 
 from repro import paths
 from repro.atomic import WriteError, write_text
-from reproduce import catalogue, ledger
-from reproduce.compare import reference_path
+from reproduce import catalogue, ledger, state
 
 BEGIN = "<!-- gallery: begin (written by `make gallery`; edits are lost) -->"
 END = "<!-- gallery: end -->"
@@ -65,11 +63,10 @@ def _row(item: ledger.Result) -> str:
 
 def _cost(entry: Any) -> str:
     """Time and memory of the reference run, rounded up; "-" without one."""
-    try:
-        stored = json.loads(reference_path(entry.id, "quick").read_text(encoding="utf-8"))
-        seconds, memory = stored["cost"]["seconds"], stored["cost"]["peak_mib"]
-    except (OSError, ValueError, KeyError, TypeError):
+    found = state.cost(entry.id, "quick")
+    if not found:
         return "-"
+    seconds, memory = found["seconds"], found["peak_mib"]
     minutes = math.ceil(seconds / 60)
     spent = "under 1 min" if minutes <= 1 else f"{minutes} min"
     return f"{spent}<br>{50 * math.ceil(memory / 50)} MiB"

@@ -2,7 +2,8 @@
 
 Every claim of the catalogue is a row. What a notebook decided is read from its json; a claim whose
 notebook has no finished result is "not yet". The result depends on nothing but the catalogue, the
-committed notebooks and those files, so that the same inputs give the same ledger.
+committed notebooks and those files, so that the same inputs give the same ledger. Nothing that git
+ignores enters it, and no value is rounded.
 """
 
 from __future__ import annotations
@@ -21,11 +22,17 @@ from typing import Any
 from repro import paths
 from repro.atomic import WriteError, write_together
 from repro.report.numbers import to_json
-from reproduce import catalogue, claims, fingerprint, sources
-from reproduce.notebook import code
+from reproduce import catalogue, claims, sources
 
-ORDER = (*claims.RESULT_VERDICTS[:3], *claims.DERIVATION_VERDICTS[:-1], claims.PENDING)
+_LAST = (claims.PENDING, claims.NOT_APPLICABLE)
+ORDER = (
+    *(v for v in claims.RESULT_VERDICTS + claims.DERIVATION_VERDICTS if v not in _LAST),
+    *_LAST,
+)
 """The verdicts in the order in which they are counted."""
+
+_KEYS = {"profile", "parameters", "data_source", "claims", "notebook"}
+"""What the json of a finished run must hold for the ledger."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +65,11 @@ def result(entry: Any) -> Result:
         record = json.loads(path.read_text(encoding="utf-8"))
         if not record["complete"]:
             missing = "the notebook stopped before its table"
+        elif not _KEYS <= record.keys() or not isinstance(record["claims"], list):
+            raise KeyError("not the record of this version")
     except FileNotFoundError:
         record, missing = {}, f"not run: make fig/{entry.id}"
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
         record, missing = {}, f"{path.name} cannot be read: make fig/{entry.id} writes it anew"
     if missing:
         record = {}
@@ -84,19 +93,11 @@ def _row(
     notebook = entry.notebook.relative_to(paths.ROOT).as_posix()
     cell = found["cell"] or _mentions(entry.notebook, claim.id)
     return found | {
-        "value": _rounded(found["value"]),
         "id": claim.full_id,
         "figure": entry.id,
         "link": f"{notebook}#{cell}" if cell else notebook,
         "cell": cell,
     }
-
-
-def _rounded(value: Any) -> Any:
-    """Numbers at 6 digits: the last ones differ between machines, and the ledger should not."""
-    if isinstance(value, list):
-        return [_rounded(item) for item in value]
-    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def _mentions(notebook: Path, claim_id: str) -> str:
@@ -111,18 +112,14 @@ def _mentions(notebook: Path, claim_id: str) -> str:
 def _stale(entry: Any, record: dict[str, Any]) -> list[str]:
     """Why the files of a figure no longer belong to its notebook and catalogue entry."""
     why = []
-    origin = record["provenance"]
-    if origin.get("notebook") != sources.code_hash(entry.notebook):
+    if record.get("notebook") != sources.code_hash(entry.notebook):
         why.append("the notebook's code has changed")
-    profile = origin.get("profile", "")
-    if profile not in catalogue.PROFILES:
-        why.append(f"unknown profile {profile!r}")
-    elif record.get("changed"):
-        why.append(f"made with changed parameters: {', '.join(sorted(record['changed']))}")
-    elif origin.get("parameters") != {
-        key: value for key, value in entry.parameters(profile).items() if key != "profile"
+    if record.get("profile") != "quick":
+        why.append(f"made with profile {record.get('profile')!r}")
+    elif record.get("parameters") != {
+        key: value for key, value in entry.parameters("quick").items() if key != "profile"
     }:
-        why.append("the catalogue's parameters have changed")
+        why.append("made with other parameters than the notebook has")
     told = {
         row["id"]: (row["statement"], row["paper"], row["tolerance"]) for row in record["claims"]
     }
@@ -132,27 +129,14 @@ def _stale(entry: Any, record: dict[str, Any]) -> list[str]:
     }
     if told != now:
         why.append("the catalogue's claims have changed")
-    for ending, digest in record.get("files", {}).items():
-        try:
-            content = (paths.FIGURES / f"{entry.id}.{ending}").read_bytes()
-        except FileNotFoundError:
-            if ending == "png":  # the pdf is not committed
-                why.append("the png is missing")
-            continue
-        if hashlib.sha256(content).hexdigest() != digest:
-            why.append(f"the {ending} is not the one written with the numbers")
+    digest = record.get("files", {}).get("png")
+    if digest is not None:
+        picture = paths.FIGURES / f"{entry.id}.png"
+        if not picture.is_file():
+            why.append("the png is missing")
+        elif hashlib.sha256(picture.read_bytes()).hexdigest() != digest:
+            why.append("the png is not the one written with the numbers")
     return why
-
-
-def older(item: Result) -> list[str]:
-    """The modules that have changed since a figure was made.
-
-    Most changes of code leave the verdicts alone, so this is told and not held against the ledger;
-    `make test` compares the numbers themselves.
-    """
-    if not item.record:
-        return []
-    return list(fingerprint.changed(item.record["provenance"].get("code", {}), code(item.entry)))
 
 
 def as_json(found: Sequence[Result]) -> str:
@@ -170,7 +154,7 @@ def as_markdown(found: Sequence[Result]) -> str:
     """The ledger for readers; links are relative to the folder of the figures."""
     lines = ["# Claims", ""]
     lines += [
-        "Written by `make audit`; each verdict links to the notebook cell that decides it.",
+        "Written by `make ledger`; each verdict links to the notebook cell that decides it.",
         "",
     ]
     lines += _count_table(found)
@@ -206,8 +190,7 @@ def _section(item: Result) -> list[str]:
     notebook = os.path.relpath(item.entry.notebook, paths.FIGURES).replace(os.sep, "/")
     lines = [f"## {item.entry.id}: {item.entry.title}", ""]
     if item.record:
-        origin = item.record["provenance"]
-        remark = f"Profile {origin['profile']}; data: {origin['data_source']}"
+        remark = f"Profile {item.record['profile']}; data: {item.record['data_source']}"
         if item.record.get("footer"):
             remark += f"; {item.record['footer']}"
         lines += [_cell(remark) + ".", ""]
@@ -262,21 +245,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         stale = [f"{item.entry.id}: {'; '.join(item.stale)}" for item in found if item.stale]
         for line in stale:
             print(f"stale: {line}", file=sys.stderr)
-        for item in found:
-            if modules := older(item):
-                shown = ", ".join(modules[:3]) + (", …" if len(modules) > 3 else "")
-                print(f"{item.entry.id} is older than {shown}: make all renews it")
+        old = [path for path, text in files.items() if _content(path) != text]
         if options.check:
-            old = [path for path, text in files.items() if _content(path) != text]
             for path in old:
-                print(f"stale: {path} (make audit writes it)", file=sys.stderr)
+                print(f"stale: {path} (make ledger writes it)", file=sys.stderr)
             return 1 if old or stale else 0
-        write_together({path: text.encode() for path, text in files.items()})
+        write_together({path: files[path].encode() for path in old})
     except (catalogue.CatalogueError, claims.ClaimError, WriteError) as problem:
-        print(f"audit: {problem}", file=sys.stderr)
+        print(f"ledger: {problem}", file=sys.stderr)
         return 1
     print(summary(found))
-    print(f"written: {', '.join(str(path) for path in files)}")
+    print(f"ledger: {', '.join(map(str, old)) + ' written' if old else 'up to date'}")
     return 0
 
 

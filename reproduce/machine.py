@@ -9,7 +9,16 @@ import repro
 import reproduce
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-"""Variables that limit the threads of numerical libraries."""
+"""Variables that limit the threads of numerical libraries; torch obeys the first."""
+
+
+def one_thread() -> dict[str, str]:
+    """The environment of a notebook: numerical libraries use one thread.
+
+    The number of threads decides in which order sums are taken, and so their last digits. It must
+    depend neither on the machine nor on how many notebooks run at a time.
+    """
+    return dict.fromkeys(THREADS, "1")
 
 
 def cores() -> int:

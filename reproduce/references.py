@@ -1,15 +1,16 @@
 """Renew, on purpose, what later runs are compared with: `python -m reproduce.references [ids]`.
 
 Each notebook is run with the values of its parameters cell (the quick profile). Its outputs go
-into the committed notebook, its numbers to `reproduce/reference/quick/`, and what changed is
-printed. Nothing is written for a notebook that fails. For the other profiles (`--profile desk`)
-the numbers are taken from the json files that a run of that profile has left in `figures/`.
+into the committed notebook, its numbers to `reproduce/reference/quick/`, its seconds and memory to
+`reproduce/costs.json`, and what changed is printed. Nothing is written for a notebook that fails.
+Committed measurements of times are renewed for the figures named, not when all are renewed.
+For the other profiles (`--profile desk`) numbers and cost are taken from the files that a run of
+that profile has left in `build/`.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import shutil
@@ -27,7 +28,9 @@ from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernel
 from repro import paths
 from repro.atomic import WriteError, write_together
 from repro.report.numbers import to_json
-from reproduce import catalogue, compare, replay
+from reproduce import catalogue, compare, measured, replay, state
+from reproduce.destination import Destination
+from reproduce.preparation import preflight
 
 METADATA = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
@@ -44,22 +47,17 @@ class RenewalError(ValueError):
 
 def reference(record: Mapping[str, Any]) -> dict[str, Any]:
     """The part of a figure's json that later runs are compared with."""
-    origin = record["provenance"]
-    kept = {
-        key: origin[key]
-        for key in ("parameters", "profile", "seeds", "data_source", "versions", "commit")
-    }
+    kept = ("id", "parameters", "profile", "seeds", "data_source", "data")
     verdicts = {row["id"]: row["verdict"] for row in record["claims"]}
-    return kept | {
-        "id": record["id"],
-        "data": record["data"],
-        "verdicts": verdicts,
-        "cost": record["cost"],
-    }
+    return {key: record[key] for key in kept} | {"verdicts": verdicts}
 
 
-def execute(notebook: Path, figures: Path) -> nbformat.NotebookNode:
+def execute(
+    notebook: Path, scratch: Path, variables: Mapping[str, str] | None = None
+) -> nbformat.NotebookNode:
     """Run `notebook` in its own folder and return it with new outputs, normalised.
+
+    Its other files go below `scratch`; `variables` are added to its environment.
 
     Raises:
         RenewalError: a cell failed; the message names notebook, cell and error.
@@ -73,7 +71,7 @@ def execute(notebook: Path, figures: Path) -> nbformat.NotebookNode:
         resources={"metadata": {"path": str(notebook.parent)}},
     )
     try:
-        client.execute(env=replay.environment(figures))
+        client.execute(env=replay.environment(scratch) | dict(variables or {}))
     except CellExecutionError as problem:
         cell = next((c["id"] for c in book.cells if _failed(c)), "?")
         raise RenewalError(f"{notebook}, cell {cell}: {problem.ename}: {problem.evalue}") from None
@@ -98,61 +96,98 @@ def normalise(book: nbformat.NotebookNode) -> nbformat.NotebookNode:
     return book
 
 
-def renew(figure_id: str, scratch: Path) -> list[str]:
+def renew(figure_id: str, scratch: Path, times: bool = False) -> list[str]:
     """Run one notebook, write its outputs and numbers, and return what changed, line by line.
 
+    Args:
+        figure_id: the figure.
+        scratch: a folder for the other files of the run.
+        times: whether the committed measurements of times are renewed too.
+
     Raises:
-        RenewalError: the notebook failed, or left no complete result.
+        RenewalError: the notebook cannot be run, failed, or left no complete result.
         WriteError: a file cannot be written; both old files stay.
     """
     entry = catalogue.figure(figure_id)
-    if not entry.notebook.exists():
-        raise RenewalError(f"no such notebook: {entry.notebook}")
+    if problem := preflight(entry, "quick"):
+        raise RenewalError(problem)
     before = nbformat.read(entry.notebook, as_version=4)
-    book = execute(entry.notebook, scratch)
-    record = load(scratch / f"{figure_id}.json")
-    if record.get("changed"):
-        names = ", ".join(sorted(record["changed"]))
-        raise RenewalError(f"{figure_id}: the parameters cell departs from the catalogue: {names}")
+    book = execute(entry.notebook, scratch, {measured.FRESH: "1"} if times else {})
+    record = load(scratch / "figures" / f"{figure_id}.json")
     old = compare.reference_path(figure_id, "quick")
     lines = changes(old, record)
     if (count := changed_outputs(before, book)) > 0:
         lines.append(f"outputs of {count} cells changed")
     text = nbformat.writes(book).rstrip("\n") + "\n"
-    contents = {old: to_json(reference(record)).encode()} if _worth(old, record, lines) else {}
-    if entry.notebook.read_text(encoding="utf-8") != text:
-        contents[entry.notebook] = text.encode()
-    write_together(contents)
+    contents = {old: to_json(reference(record)).encode(), entry.notebook: text.encode()}
+    fresh = within(scratch, Destination(figure_id).measured)
+    stored = measured.committed_path(figure_id)
+    if fresh.exists() and (times or not stored.exists()):
+        contents[stored] = fresh.read_bytes()
+        lines.append("measured times renewed")
+    _write(contents)
     return lines
 
 
+def within(scratch: Path, place: Path) -> Path:
+    """Where a run that writes below `scratch` puts what else goes to `place` in `build/`."""
+    return scratch / "build" / place.relative_to(paths.BUILD)
+
+
 def store(figure_id: str, profile: str) -> list[str]:
-    """Store the numbers that a run of `profile` has left in `figures/`; return what changed.
+    """Store the numbers that a run of `profile` has left; return what changed.
 
     Raises:
         RenewalError: there is no complete json of that profile.
         WriteError: the file cannot be written.
     """
-    made = paths.FIGURES / f"{figure_id}.json"
+    made = Destination(figure_id, profile).file("json")
+    if not made.exists():
+        raise RenewalError(f"no {made}: make fig/{figure_id} PROFILE={profile}")
     record = load(made)
-    if record["provenance"]["profile"] != profile or record.get("changed"):
-        raise RenewalError(
-            f"{made} is no unchanged run of profile {profile}: "
-            f"make fig/{figure_id} PROFILE={profile}"
-        )
     old = compare.reference_path(figure_id, profile)
     lines = changes(old, record)
-    if _worth(old, record, lines):
-        write_together({old: to_json(reference(record)).encode()})
+    _write({old: to_json(reference(record)).encode()})
     return lines
+
+
+def _write(contents: Mapping[Path, bytes]) -> None:
+    """Write those of the files together whose content changes."""
+    write_together(
+        {
+            path: content
+            for path, content in contents.items()
+            if not path.is_file() or path.read_bytes() != content
+        }
+    )
+
+
+def renew_costs(profile: str, found: Mapping[str, Path]) -> None:
+    """Put seconds and memory of some runs into `reproduce/costs.json`; the others stay.
+
+    Args:
+        profile: the parameter set of the runs.
+        found: figure -> the provenance file that its run has left.
+
+    Raises:
+        WriteError: the file cannot be written.
+    """
+    table = state.read_object(paths.COSTS)
+    costs = dict(table.get(profile, {}))
+    for figure_id, path in found.items():
+        origin = state.read_object(path)
+        if {"seconds", "peak_mib"} <= origin.keys():
+            costs[figure_id] = {key: origin[key] for key in ("seconds", "peak_mib")}
+    known = {entry.id for entry in catalogue.figures()}
+    kept = {name: cost for name, cost in costs.items() if name in known}
+    _write({paths.COSTS: to_json(table | {profile: kept}).encode()})
 
 
 def load(path: Path) -> dict[str, Any]:
     """Read the json of a finished run, or raise `RenewalError`."""
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as problem:
-        raise RenewalError(f"the notebook left no result: {problem}") from None
+    record = state.read_object(path)
+    if not record:
+        raise RenewalError(f"the notebook left no result: {path} is missing or no JSON object")
     if not record.get("complete"):
         raise RenewalError(f"{path} is not complete: the notebook must end with book.table()")
     return record
@@ -160,17 +195,16 @@ def load(path: Path) -> dict[str, Any]:
 
 def changes(old: Path, record: Mapping[str, Any]) -> list[str]:
     """How a run differs from the stored numbers: places, and the largest relative change."""
-    try:
-        stored = json.loads(old.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    if not old.exists():
         return ["new numbers"]
-    except (OSError, ValueError) as problem:
-        return [f"the stored numbers cannot be read ({problem})"]
+    stored = state.read_object(old)
+    if not stored:
+        return [f"the stored numbers were no JSON object ({old})"]
     found = compare.record_differences(stored, record, compare.Tolerance(rtol=0.0))
     lines, worst = [], (0.0, None)
     numbers = 0
     for difference in found:
-        size = _relative(difference)
+        size = difference.relative()
         if size is None:
             lines.append(f"{difference.path}: {difference.stored} -> {difference.got}")
             continue
@@ -185,23 +219,6 @@ def changes(old: Path, record: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _relative(difference: compare.Difference) -> float | None:
-    """The relative size of a change between two numbers; None for changes of another kind."""
-    try:
-        was, now = float(difference.stored), float(difference.got)
-    except ValueError:
-        return None
-    return abs(now - was) / max(abs(was), abs(now))
-
-
-def _worth(old: Path, record: Mapping[str, Any], lines: Sequence[str]) -> bool:
-    """Whether the stored file must be written: not when only cost or commit would differ."""
-    if lines or not old.exists():
-        return True
-    stored, new = json.loads(old.read_text(encoding="utf-8")), reference(record)
-    return any(stored.get(key) != new[key] for key in ("seeds", "data_source", "versions"))
-
-
 def changed_outputs(before: Mapping[str, Any], after: Mapping[str, Any]) -> int:
     """How many cells have other outputs than before (pictures included)."""
     old = {cell.get("id"): cell.get("outputs", []) for cell in before["cells"]}
@@ -213,9 +230,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m reproduce.references", description=__doc__.split("\n")[0]
     )
-    parser.add_argument(
-        "ids", nargs="*", help="figures such as random_participation/fig1 (default: all)"
-    )
+    parser.add_argument("ids", nargs="*", help="<paper>/<figure> or <paper> (default: all)")
     parser.add_argument(
         "-j", "--jobs", type=int, default=os.cpu_count() or 1, help="notebooks at a time"
     )
@@ -224,24 +239,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.jobs < 1:
         parser.error(f"--jobs must be at least 1, got {options.jobs}")
     try:
-        ids = options.ids or [entry.id for entry in catalogue.figures()]
-        for figure_id in ids:
-            catalogue.figure(figure_id)
+        ids = [entry.id for entry in catalogue.select(options.ids)]
     except catalogue.CatalogueError as problem:
         print(problem, file=sys.stderr)
         return 2
     paths.BUILD.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix="references-", dir=paths.BUILD))
 
+    quick = options.profile == "quick"
+    origins: dict[str, Path] = {}
+
     def one(figure_id: str) -> bool:
         try:
-            quick = options.profile == "quick"
-            lines = renew(figure_id, scratch) if quick else store(figure_id, options.profile)
+            lines = (
+                renew(figure_id, scratch, bool(options.ids))
+                if quick
+                else store(figure_id, options.profile)
+            )
         except (RenewalError, WriteError) as problem:
             print(
                 f"{figure_id}: FAILED, nothing written: {_COLOUR.sub('', str(problem))}", flush=True
             )
             return False
+        place = Destination(figure_id, options.profile).provenance
+        origins[figure_id] = scratch / "build" / place.relative_to(paths.BUILD) if quick else place
         body = "".join(f"\n  {line}" for line in lines)
         print(f"{figure_id}: {'unchanged' if not lines else 'renewed' + body}", flush=True)
         return True
@@ -249,6 +270,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     pool = ThreadPoolExecutor(options.jobs)
     try:
         good = list(pool.map(one, ids))
+        renew_costs(options.profile, origins)
+    except WriteError as problem:
+        print(problem, file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print(
             "interrupted; each notebook is renewed whole or not at all", file=sys.stderr, flush=True

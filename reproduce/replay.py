@@ -21,7 +21,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from repro import paths
-from reproduce import catalogue, compare
+from reproduce import catalogue, compare, sources
+from reproduce.machine import one_thread
 
 SANITIZE = Path(__file__).with_name("trained.sanitize")
 """What is left out of the checked outputs of notebooks that train."""
@@ -30,17 +31,17 @@ CELL_SECONDS = 900
 """Seconds that one cell may take before it counts as failed."""
 
 
-def environment(figures: Path) -> dict[str, str]:
-    """The environment of a quiet, single-threaded run that writes its files below `figures`."""
-    quiet = {"REPRO_FIGURES": str(figures), "REPRO_QUIET": "1", "REPRO_ROOT": str(paths.ROOT)}
+def environment(scratch: Path) -> dict[str, str]:
+    """The environment of a quiet, single-threaded run that writes all its files below `scratch`."""
+    quiet = {"REPRO_FIGURES": str(scratch / "figures"), "REPRO_BUILD": str(scratch / "build")}
     quiet |= {"REPRO_RUNS": str(paths.RUNS), "REPRO_CACHE": str(paths.CACHE)}
-    quiet |= {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+    quiet |= {"REPRO_QUIET": "1", "REPRO_ROOT": str(paths.ROOT)}
     kept = {
         name: value
         for name, value in os.environ.items()
         if name not in ("MPLBACKEND", "PYTEST_ADDOPTS")
     }
-    return kept | quiet | {"PYTHONWARNINGS": "default", "COLUMNS": "120"}
+    return kept | quiet | one_thread() | {"PYTHONWARNINGS": "default", "COLUMNS": "120"}
 
 
 def command(notebooks: Sequence[Path], jobs: int, lax: bool = False) -> list[str]:
@@ -67,8 +68,8 @@ def command(notebooks: Sequence[Path], jobs: int, lax: bool = False) -> list[str
 def replay(ids: Sequence[str], jobs: int, keep: bool = False) -> bool:
     """Replay the notebooks of `ids` with `jobs` processes; return whether all of it agrees."""
     entries = [catalogue.figure(figure_id) for figure_id in ids]
-    if missing := [entry.notebook for entry in entries if not entry.notebook.exists()]:
-        print("no such notebook: " + ", ".join(map(str, missing)), file=sys.stderr)
+    if problems := [text for entry in entries if (text := sources.problem(entry.notebook))]:
+        print("\n".join(problems), file=sys.stderr)
         return False
     groups = {
         lax: [entry.notebook for entry in entries if (entry.seed_band is not None) == lax]
@@ -82,7 +83,7 @@ def replay(ids: Sequence[str], jobs: int, keep: bool = False) -> bool:
         codes = [subprocess.run(c, cwd=paths.ROOT, env=env, check=False).returncode for c in calls]
         outputs = not any(codes)
         print(f"committed outputs: {'agree' if outputs else 'differ (above)'}", flush=True)
-        numbers = compare.report(ids, "quick", scratch)
+        numbers = compare.report(ids, "quick", scratch / "figures")
         print(f"stored numbers: {'agree' if numbers else 'differ (above)'}")
         if not (outputs and numbers):
             print("where a change is meant, `make references` renews notebooks and numbers")
@@ -99,9 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m reproduce.replay", description=__doc__.split("\n")[0]
     )
-    parser.add_argument(
-        "ids", nargs="*", help="figures such as random_participation/fig1 (default: all)"
-    )
+    parser.add_argument("ids", nargs="*", help="<paper>/<figure> or <paper> (default: all)")
     parser.add_argument(
         "-j", "--jobs", type=int, default=os.cpu_count() or 1, help="notebooks at a time"
     )
@@ -112,7 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.jobs < 1:
         parser.error(f"--jobs must be at least 1, got {options.jobs}")
     try:
-        ids = options.ids or [entry.id for entry in catalogue.figures()]
+        ids = [entry.id for entry in catalogue.select(options.ids)]
         return 0 if replay(ids, options.jobs, options.keep) else 1
     except catalogue.CatalogueError as problem:
         print(problem, file=sys.stderr)

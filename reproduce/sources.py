@@ -19,11 +19,26 @@ def cells(notebook: Path) -> dict[str, str]:
 
 
 def read(notebook: Path) -> dict[str, Any]:
-    """The notebook's JSON, or an empty dict when there is no such file or it is no JSON."""
+    """The notebook's JSON, or an empty dict when `problem` has something to say."""
+    return _load(notebook)[0]
+
+
+def problem(notebook: Path) -> str:
+    """Why a file cannot be read as a notebook, in one line, or ""."""
+    return _load(notebook)[1]
+
+
+def _load(notebook: Path) -> tuple[dict[str, Any], str]:
     try:
-        return json.loads(Path(notebook).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
+        content = json.loads(Path(notebook).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}, f"no such notebook: {notebook}"
+    except (OSError, ValueError) as why:
+        return {}, f"{notebook} cannot be read as a notebook: {why}"
+    found = content.get("cells") if isinstance(content, dict) else None
+    if not isinstance(found, list) or not all(isinstance(cell, dict) for cell in found):
+        return {}, f"{notebook} is no notebook: it must be a JSON object with a list of cells"
+    return content, ""
 
 
 def text(cell: dict[str, Any]) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from repro import paths
 from repro.atomic import write_bytes, write_text
 from reproduce import catalogue
+from reproduce.destination import Destination
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem; }
@@ -32,7 +33,7 @@ def build(profile: str) -> Path:
     for paper in catalogue.papers():
         cards = []
         for entry in catalogue.figures(paper):
-            executed = paths.BUILD / profile / f"{entry.id}.ipynb"
+            executed = Destination(entry.id, profile).executed
             source = executed if executed.is_file() else entry.notebook
             if not source.is_file():
                 continue

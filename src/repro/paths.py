@@ -1,8 +1,8 @@
 """Every directory of the project, each named once.
 
 The root is found from the place of this file (the package is installed editable). The environment
-may move it (`REPRO_ROOT`), or move only what a run writes: `REPRO_FIGURES`, `REPRO_RUNS`,
-`REPRO_CACHE`. The values are read once, at import; processes that need others set the variables
+may move it (`REPRO_ROOT`), or move only what a run writes: `REPRO_FIGURES`, `REPRO_BUILD`,
+`REPRO_RUNS`, `REPRO_CACHE`. The values are read once, at import; processes that need others set the variables
 before they start.
 """
 
@@ -28,6 +28,12 @@ PAPERS = ROOT / "reproduce" / "papers"
 REFERENCE = ROOT / "reproduce" / "reference"
 """Stored numbers, `<profile>/<paper>/<id>.json`."""
 
+COSTS = ROOT / "reproduce" / "costs.json"
+"""Seconds and memory of the runs that the stored numbers come from: profile -> figure -> cost."""
+
+MEASURED = ROOT / "reproduce" / "measured"
+"""Committed measurements of figures whose content is a measured time, `<paper>/<id>.json`."""
+
 FIGURES = _place("REPRO_FIGURES", ROOT / "figures")
 """What the notebooks write: `<paper>/<id>.{png,pdf,json}`, and the ledger."""
 
@@ -43,5 +49,5 @@ RUNS = _place("REPRO_RUNS", DATA / "runs")
 PUBLISHED = DATA / "published"
 """Records of expensive runs, committed with their provenance."""
 
-BUILD = ROOT / "build"
-"""Scratch: executed notebooks, state of the runner, replays."""
+BUILD = _place("REPRO_BUILD", ROOT / "build")
+"""Scratch: executed notebooks, provenance, state of the runner, replays."""

@@ -8,7 +8,7 @@ import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from repro import paths
-from reproduce import catalogue
+from reproduce import catalogue, gallery
 
 TOML = """
 title = "A toy paper"
@@ -51,7 +51,7 @@ FIG1 = (
         "c03",
         "code",
         "import matplotlib.pyplot as plt\nfrom reproduce.notebook import Workbook\n"
-        'book = Workbook("toy/fig1", parameters=dict(profile=profile, sigma=sigma, rounds=rounds))',
+        'book = Workbook("toy/fig1", globals())',
     ),
     ("c04", "code", 'y = [sigma * k for k in range(rounds)]\nbook.number("double", y[2])'),
     ("c05", "code", 'book.statement("order", y == sorted(y), "smallest step 2")'),
@@ -70,8 +70,7 @@ DERIVATIONS = (
     (
         "d03",
         "code",
-        "from reproduce.notebook import Workbook\n"
-        'book = Workbook("toy/derivations", parameters=dict(profile=profile))',
+        'from reproduce.notebook import Workbook\nbook = Workbook("toy/derivations", globals())',
     ),
     ("d04", "code", 'book.derivation("lemma", "holds" if 1 + 1 == 2 else "false", "counted")'),
     ("d05", "code", 'book.save(None, {"sum": 1 + 1}, caption="One step.")\nbook.table()'),
@@ -91,14 +90,17 @@ def build(root: Path, monkeypatch) -> Path:
         "RUNS": root / "data" / "runs",
         "PUBLISHED": root / "data" / "published",
         "BUILD": root / "build",
+        "COSTS": root / "reproduce" / "costs.json",
+        "MEASURED": root / "reproduce" / "measured",
     }
     for name, place in places.items():
         monkeypatch.setattr(paths, name, place)
-    for name in ("REPRO_FIGURES", "REPRO_RUNS", "REPRO_CACHE"):
+    for name in ("REPRO_FIGURES", "REPRO_BUILD", "REPRO_RUNS", "REPRO_CACHE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("REPRO_ROOT", str(root))
     catalogue_file().parent.mkdir(parents=True)
     catalogue_file().write_text(TOML)
+    (root / "README.md").write_text(f"# Toys\n\n{gallery.BEGIN}\n{gallery.END}\n")
     write_notebook(root / "notebooks/toy/fig1.ipynb", FIG1)
     write_notebook(root / "notebooks/toy/derivations.ipynb", DERIVATIONS)
     return root
@@ -131,15 +133,21 @@ def edit_notebook(path: Path, old: str, new: str) -> None:
     nbformat.write(book, path)
 
 
-def run_toy(sigma: float = 2.0, finish: bool = True, picture: bool = False, profile: str = "quick"):
+def run_toy(
+    sigma: float = 2.0,
+    finish: bool = True,
+    picture: bool = False,
+    rounds: int | None = None,
+    profile: str = "quick",
+):
     """Do in this process what the toy's fig1 does, and return its workbook."""
     import matplotlib.pyplot as plt
 
     from reproduce.notebook import Workbook
 
-    rounds = catalogue.figure("toy/fig1").parameters(profile)["rounds"]
-    given = {"profile": profile, "sigma": sigma, "rounds": rounds}
-    book = Workbook("toy/fig1", parameters=given)
+    if rounds is None:
+        rounds = catalogue.figure("toy/fig1").parameters(profile)["rounds"]
+    book = Workbook("toy/fig1", {"profile": profile, "sigma": sigma, "rounds": rounds})
     book.number("double", 2 * sigma, note="another sigma")
     book.statement("order", True, "smallest step 2")
     fig = None
@@ -157,7 +165,7 @@ def run_derivations():
     """Do in this process what the toy's derivations do, and return the workbook."""
     from reproduce.notebook import Workbook
 
-    book = Workbook("toy/derivations", parameters={"profile": "quick"})
+    book = Workbook("toy/derivations", {"profile": "quick"})
     book.derivation("lemma", "holds", "counted")
     book.save(None, {"sum": 2}, caption="One step.")
     book.table()

@@ -25,12 +25,10 @@ from repro.report.numbers import DataError, plain, to_json
 RECORD = {
     "id": "toy/fig1",
     "data": {"y": [1.0, 2.0]},
-    "provenance": {
-        "parameters": {"sigma": 1.0},
-        "profile": "quick",
-        "commit": "abc",
-        "seeds": [1, 2],
-    },
+    "parameters": {"sigma": 1.0},
+    "profile": "quick",
+    "data_source": "none",
+    "seeds": [1, 2],
 }
 
 
@@ -162,15 +160,14 @@ def test_three_files_with_metadata(tmp_path, fig):
         text = picture.text
     assert text["Title"] == "δ over ε"
     assert text["Comment"] == "reduced: 2 points"
-    assert json.loads(text["Provenance"])["provenance"] == RECORD["provenance"]
+    assert json.loads(text["Origin"]) == {key: RECORD[key] for key in figure.ORIGIN}
     pdf = (tmp_path / "toy/fig1.pdf").read_bytes()
     assert b"CreationDate" not in pdf
     assert b'"profile": "quick"' in pdf
     stored = json.loads((tmp_path / "toy/fig1.json").read_text())
     assert stored == content
-    for ending in ("png", "pdf"):
-        data = (tmp_path / f"toy/fig1.{ending}").read_bytes()
-        assert stored["files"][ending] == hashlib.sha256(data).hexdigest()
+    data = (tmp_path / "toy/fig1.png").read_bytes()
+    assert stored["files"] == {"png": hashlib.sha256(data).hexdigest()}  # the pdf is not committed
 
 
 def test_saving_twice_gives_the_same_bytes_and_leaves_the_figure_alone(tmp_path, fig):
@@ -186,7 +183,7 @@ def test_two_processes_give_the_same_bytes(tmp_path):
         "import sys, matplotlib; matplotlib.use('agg'); import matplotlib.pyplot as plt\n"
         "from pathlib import Path; from repro.report import figure, style\n"
         "style.use(); fig, ax = plt.subplots(); ax.plot([1, 3, 2], label='$d$'); ax.legend()\n"
-        "record = {'id': 'toy/fig1', 'provenance': {'profile': 'quick'}}\n"
+        "record = {'id': 'toy/fig1', 'profile': 'quick'}\n"
         "figure.save(Path(sys.argv[1]), fig, record, title='t', caption='c $x$', footer='f')\n"
     )
     for name, seed in (("a", "1"), ("b", "2")):
@@ -287,14 +284,19 @@ def test_commit_is_named_and_changes_are_told(tmp_path):
     assert provenance.commit(tmp_path / "src") == "unknown"
 
 
-def test_description_names_versions_and_no_cost():
-    found = provenance.describe(
-        parameters={"a": 1}, profile="quick", data_source="none", seeds=(1, 2)
-    )
+def test_provenance_names_commit_versions_host_and_cost():
+    found = provenance.describe({"repro.x": "abc"}, 1.26)
     assert found["versions"]["python"].startswith("3.")
     assert found["versions"]["numpy"] == np.__version__
-    assert found["seeds"] == [1, 2]
-    assert "seconds" not in str(found)
+    assert (found["code"], found["seconds"]) == ({"repro.x": "abc"}, 1.3)
+    assert found["host"]["cores"] >= 1
+    assert found["peak_mib"] > 0
+
+
+def test_further_files_are_written_with_the_others(tmp_path):
+    figure.save(tmp_path / "x", None, RECORD, beside={tmp_path / "build/x.json": {"seconds": 1.5}})
+    assert json.loads((tmp_path / "build/x.json").read_text()) == {"seconds": 1.5}
+    assert "seconds" not in (tmp_path / "x.json").read_text()
 
 
 def test_peak_memory_grows_with_what_is_held():

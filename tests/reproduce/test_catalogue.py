@@ -215,7 +215,7 @@ def test_the_committed_catalogue_is_well_formed_and_fits_its_notebooks():
             "derivations",
         )
     }
-    from reproduce.runner import preflight
+    from reproduce.preparation import preflight
 
     for profile in catalogue.PROFILES:
         assert {entry.id: preflight(entry, profile) for entry in entries} == dict.fromkeys(

@@ -9,7 +9,7 @@ import pytest
 
 import workbooks
 from repro import paths
-from reproduce import compare
+from reproduce import compare, references
 from reproduce.compare import Tolerance, differences
 
 STORED = {
@@ -134,7 +134,7 @@ def test_near_ties_may_fall_the_other_way_and_nothing_else(was, now, allowed):
     stored = {"profile": "quick", "verdicts": {"order": was, "other": "differs"}}
     got = {
         "complete": True,
-        "provenance": {"profile": "quick"},
+        "profile": "quick",
         "claims": [{"id": "order", "verdict": now}, {"id": "other", "verdict": "differs"}],
     }
     near = Tolerance(near_ties=frozenset({"order"}))
@@ -150,8 +150,6 @@ def test_near_ties_may_fall_the_other_way_and_nothing_else(was, now, allowed):
 
 @pytest.fixture
 def toy(tmp_path, monkeypatch):
-    from reproduce import references
-
     workbooks.build(tmp_path, monkeypatch)
     workbooks.run_toy()
     references.store("toy/fig1", "quick")
@@ -159,8 +157,38 @@ def toy(tmp_path, monkeypatch):
 
 
 def test_a_run_agrees_with_its_own_numbers(toy):
-    assert compare.compare("toy/fig1", "quick") == []
+    assert str(compare.compare("toy/fig1", "quick")) == "toy/fig1: identical"
     assert compare.main(["toy/fig1"]) == 0
+
+
+def alter(path, old, new):
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def test_what_moved_within_tolerance_is_told_and_passes(toy, capsys):
+    alter(paths.FIGURES / "toy/fig1.json", "[0.0, 2.0, 4.0]", "[0.0, 2.0, 4.000001]")
+    assert compare.main(["toy/fig1"]) == 0
+    told = "toy/fig1: within tolerance; 1 values moved, by at most 2.5e-07 (relative, y[2])"
+    assert capsys.readouterr().out.strip() == told
+
+
+def test_what_moved_is_told_beside_what_differs(toy, capsys):
+    alter(paths.FIGURES / "toy/fig1.json", "[0.0, 2.0, 4.0]", "[0.0, 2.5, 4.000001]")
+    assert compare.main(["toy/fig1"]) == 1
+    told = "toy/fig1: 1 difference; 2 values moved, by at most 2.0e-01 (relative, y[1])"
+    assert capsys.readouterr().out.splitlines()[0] == told
+
+
+@pytest.mark.parametrize("content", ["[]", "{", "5", "{}"])
+def test_files_of_the_wrong_shape_are_one_clear_line(toy, capsys, content):
+    for path in (paths.FIGURES / "toy/fig1.json", compare.reference_path("toy/fig1", "quick")):
+        kept = path.read_bytes()
+        path.write_text(content)
+        assert compare.main(["toy/fig1"]) == 1
+        assert f"{path} is no JSON object, or cannot be read" in capsys.readouterr().out
+        path.write_bytes(kept)
 
 
 def test_an_altered_stored_number_is_caught(toy, capsys):
@@ -173,9 +201,19 @@ def test_an_altered_stored_number_is_caught(toy, capsys):
 
 
 def test_other_verdicts_and_parameters_are_caught(toy):
-    workbooks.run_toy(sigma=1.0)
-    found = {item.path for item in compare.compare("toy/fig1", "quick")}
+    alter(paths.FIGURES / "toy/fig1.json", '"sigma": 2.0', '"sigma": 1.0')
+    alter(paths.FIGURES / "toy/fig1.json", '"verdict": "reproduced"', '"verdict": "differs"')
+    found = {item.path for item in compare.compare("toy/fig1", "quick").differences}
     assert {"parameters.sigma", "verdicts.double"} <= found
+
+
+def test_a_run_of_another_profile_is_looked_for_where_it_writes(toy):
+    workbooks.run_toy(profile="desk", rounds=30)
+    assert references.main(["toy/fig1", "--profile", "desk"]) == 0
+    assert compare.main(["toy/fig1", "--profile", "desk"]) == 0
+    alter(paths.BUILD / "figures/toy/fig1.desk.json", "[0.0, 2.0, 4.0]", "[0.0, 2.0, 5.0]")
+    assert compare.main(["toy/fig1", "--profile", "desk"]) == 1
+    assert compare.main(["toy/fig1"]) == 0
 
 
 def test_an_unfinished_run_does_not_agree(toy):
@@ -184,7 +222,7 @@ def test_an_unfinished_run_does_not_agree(toy):
     record = json.loads(path.read_text())
     assert record["complete"] is True  # every claim was decided before it was saved
     path.write_text(json.dumps(record | {"complete": False}))
-    assert [item.path for item in compare.compare("toy/fig1", "quick")] == ["complete"]
+    assert [item.path for item in compare.compare("toy/fig1", "quick").differences] == ["complete"]
 
 
 def test_missing_files_are_failures(toy, capsys):
@@ -197,8 +235,6 @@ def test_missing_files_are_failures(toy, capsys):
 
 def test_stored_numbers_of_no_figure_are_a_failure(toy, capsys):
     workbooks.run_derivations()
-    from reproduce import references
-
     references.store("toy/derivations", "quick")
     assert compare.main([]) == 0
     (paths.REFERENCE / "quick/toy/old.json").write_text("{}")

@@ -12,7 +12,7 @@ import pytest
 
 import workbooks
 from repro import paths
-from reproduce import compare, gallery, references
+from reproduce import gallery
 
 README = f"# Title\n\nbefore\n\n{gallery.BEGIN}\nold\n{gallery.END}\n\nafter\n"
 
@@ -46,20 +46,26 @@ def test_it_is_stable_and_check_sees_a_new_verdict(toy):
     gallery.main([])
     first = text()
     workbooks.run_toy()  # other seconds
+    workbooks.run_toy(sigma=1.0)  # changed parameters
     assert gallery.main(["--check"]) == 0
-    workbooks.run_toy(sigma=1.0)
+    path = paths.FIGURES / "toy/fig1.json"
+    path.write_text(path.read_text().replace('"verdict": "reproduced"', '"verdict": "differs"', 1))
     assert gallery.main(["--check"]) == 1
     assert text() == first
 
 
-def test_cost_is_that_of_the_stored_run(toy):
+def test_cost_is_that_of_the_reference_run_and_of_no_other(toy):
     workbooks.run_toy()
-    references.store("toy/fig1", "quick")
-    path = compare.reference_path("toy/fig1", "quick")
-    stored = json.loads(path.read_text())
-    stored["cost"] = {"seconds": 61.0, "peak_mib": 201.0}
-    path.write_text(json.dumps(stored))
-    assert "<td>2 min<br>250 MiB</td>" in gallery.gallery()
+    assert "<td>-</td>" in gallery.gallery()
+    cost = {"toy/fig1": {"seconds": 61.0, "peak_mib": 201.0}}
+    paths.COSTS.write_text(json.dumps({"quick": cost, "desk": {"toy/derivations": cost}}))
+    assert gallery.gallery().count("<td>2 min<br>250 MiB</td>") == 1
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"quick": []}', '{"quick": {"toy/fig1": 5}}'])
+def test_costs_of_the_wrong_shape_count_as_none(toy, content):
+    paths.COSTS.write_text(content)
+    assert "<td>-</td>" in gallery.gallery()
 
 
 def test_missing_markers_are_one_clear_error(toy, capsys):

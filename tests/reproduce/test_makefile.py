@@ -5,15 +5,20 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+
+from repro import paths
+from reproduce import __main__, catalogue
+from reproduce.machine import THREADS
 
 ROOT = Path(__file__).resolve().parents[2]
 MAKE = {
     name: value
     for name, value in os.environ.items()
-    if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "PROFILE", "JOBS", "SLURM")
+    if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "PROFILE", "JOBS", "SLURM", "IDS", "SET")
 }
 
 
@@ -50,6 +55,12 @@ def test_help_explains_every_target():
             "sweep --profile paper --jobs 1 --slurm gpu",
         ),
         (["test", "JOBS=2"], "test --jobs 2"),
+        (["test", "JOBS=2", "IDS=ddpsa"], "test --jobs 2 ddpsa"),
+        (["test-all", "JOBS=2"], "test --slow --jobs 2"),
+        (
+            ["fig/toy/fig1", "JOBS=1", "SET=p=0.2 samples=[1, 10]"],
+            'run --profile quick --jobs 1 --set "$SET" toy/fig1',
+        ),
         (["verify"], "verify --profile quick"),
     ],
 )
@@ -62,9 +73,85 @@ def test_the_environment_can_set_the_profile():
     assert "--profile paper" in make("-n", "data", PROFILE="paper")
 
 
-def test_ci_calls_make_test():
+def test_values_reach_the_program_as_they_were_given(tmp_path):
+    (tmp_path / "reproduce").mkdir()
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    program = 'shift 8; for word in "$@"; do echo "[$word]"; done\n'
+    (tmp_path / "reproduce/python.sh").write_text(program)
+    given = "name='it is \"x\"' samples=[1, 10] `echo no`"
+    command = ["make", "-s", "fig/toy/fig1", "JOBS=1", f"SET={given}"]
+    done = subprocess.run(command, cwd=tmp_path, env=MAKE, capture_output=True, text=True)
+    assert done.stdout.splitlines() == [f"[{given}]", "[toy/fig1]"], done.stderr
+
+
+@pytest.mark.parametrize("target", ["fig", "fig/"])
+def test_a_figure_without_a_name_is_one_clear_line(target):
+    done = subprocess.run(["make", target], cwd=ROOT, env=MAKE, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[0].startswith("name a figure or a paper, such as: make fig/")
+
+
+def test_jupyterlab_has_one_thread_as_the_other_notebooks_have():
+    assert {f"{name}=1" for name in THREADS} <= set(make("-n", "lab").split())
+
+
+def test_ci_calls_both_tests():
     text = (ROOT / ".ci/run").read_text()
-    assert re.search(r"\bmake test\b", text) and os.access(ROOT / ".ci/run", os.X_OK)
+    assert re.search(r"\bmake test && make test-all\b", text)
+    assert os.access(ROOT / ".ci/run", os.X_OK)
+
+
+class Calls(list):
+    """Stands for `subprocess.run`: keeps the calls, returns the exit code that was set."""
+
+    returncode = 0
+
+    def __call__(self, command, **_):
+        self.append(command[1:])
+        return self
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    found = Calls()
+    monkeypatch.setattr(__main__.subprocess, "run", found)
+    return found
+
+
+def test_the_fast_tests_leave_out_the_slow_ones(calls):
+    assert __main__.main(["test", "--jobs", "3"]) == 0
+    assert ["-m", "reproduce.replay", "--jobs", "3"] in calls
+    assert calls[-1] == ["-m", "pytest", "-n", "3", "-q", "-m", "not slow"]
+    calls.clear()
+    assert __main__.main(["test", "--jobs", "3", "--slow"]) == 0
+    assert calls == [["-m", "pytest", "-n", "3", "-q", "-m", "slow"]]
+    assert (
+        "slow"
+        in tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"][
+            "markers"
+        ][0]
+    )
+
+
+@pytest.mark.parametrize(("code", "result"), [(5, 0), (1, 1), (2, 1)])
+def test_no_slow_test_is_no_failure(calls, code, result):
+    calls.returncode = code
+    assert __main__.main(["test", "--slow"]) == result
+
+
+def test_the_tests_of_one_paper(calls, tmp_path, monkeypatch):
+    names = ("test_ddpsa_timing.py", "test_mspafl_exact.py", "accounting/ddpsa/test_bounds.py")
+    for name in (*names, "accounting/mspafl/test_bounds.py", "accounting/ddpsa/helper.py"):
+        path = tmp_path / "tests" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    entries = [entry for entry in catalogue.figures() if entry.paper == "ddpsa"]
+    monkeypatch.setattr(catalogue, "select", lambda ids: entries)
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    assert __main__.main(["test", "--jobs", "1", "ddpsa"]) == 0
+    lint, replay, tests = calls
+    assert replay[4:] == [entry.id for entry in entries]
+    assert tests[7:] == ["tests/accounting/ddpsa/test_bounds.py", "tests/test_ddpsa_timing.py"]
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ import pytest
 
 import workbooks
 from repro import paths
+from repro.report import provenance
 from repro.report.numbers import DataError
 from reproduce import catalogue, references, sources
 from reproduce.claims import ClaimError
@@ -29,24 +30,27 @@ def toy(tmp_path, monkeypatch):
 
 
 def book(**changes) -> Workbook:
-    return Workbook("toy/fig1", parameters=QUICK | changes)
+    return Workbook("toy/fig1", QUICK | changes)
 
 
-def record() -> dict:
-    return json.loads((paths.FIGURES / "toy/fig1.json").read_text())
+def record(path=None) -> dict:
+    return json.loads((path or paths.FIGURES / "toy/fig1.json").read_text())
 
 
 # Parameters ---------------------------------------------------------------------------------
 
 
-def test_misspelled_parameter_is_named():
-    with pytest.raises(WorkbookError, match="unknown parameter sigm; known: rounds, sigma"):
-        book(sigm=1.0)
+def test_other_names_of_the_mapping_are_ignored():
+    some = book(np=matplotlib, helper=lambda: 0)
+    assert some.parameters == QUICK
+    assert some.changed == {}
 
 
-def test_missing_parameter_is_named():
+def test_missing_parameters_are_named():
     with pytest.raises(WorkbookError, match="missing parameter rounds"):
-        Workbook("toy/fig1", parameters={"profile": "quick", "sigma": 2.0})
+        Workbook("toy/fig1", {"profile": "quick", "sigma": 2.0, "round": 3})
+    with pytest.raises(WorkbookError, match="missing parameter profile"):
+        Workbook("toy/fig1", {"sigma": 2.0, "rounds": 3})
 
 
 @pytest.mark.parametrize(
@@ -64,8 +68,8 @@ def test_an_integer_may_stand_for_a_float():
 
 def test_unknown_figure_and_profile():
     with pytest.raises(catalogue.CatalogueError, match="toy/fig9"):
-        Workbook("toy/fig9", parameters=QUICK)
-    with pytest.raises(WorkbookError, match="profile 'fast' is none of quick, desk, paper"):
+        Workbook("toy/fig9", QUICK)
+    with pytest.raises(WorkbookError, match="profile 'fast' is none of quick, desk, "):
         book(profile="fast")
 
 
@@ -77,8 +81,30 @@ def test_the_profile_decides_what_counts_as_changed():
 
 def test_changed_parameters_are_told_in_the_footer():
     workbooks.run_toy(sigma=1.5)
-    assert record()["footer"] == "parameters changed against profile quick: sigma = 1.5"
-    assert record()["changed"] == {"sigma": 1.5}
+    assert not paths.FIGURES.exists()
+    found = record(paths.BUILD / "figures/toy/fig1.changed.json")
+    told = "parameters changed against profile quick: sigma = 1.5 in place of 2.0"
+    assert found["footer"] == told
+    assert found["changed"] == {"sigma": 1.5}
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"profile": "desk", "rounds": 30}, "fig1.desk"),
+        ({"profile": "desk", "rounds": 31}, "fig1.desk.changed"),
+        ({"rounds": 4}, "fig1.changed"),
+    ],
+)
+def test_other_profiles_and_parameters_leave_the_committed_files_alone(changes, name):
+    workbooks.run_toy(picture=True)
+    before = {path: path.read_bytes() for path in paths.FIGURES.rglob("*.*")}
+    workbooks.run_toy(picture=True, **changes)
+    assert {path: path.read_bytes() for path in paths.FIGURES.rglob("*.*")} == before
+    found = record(paths.BUILD / f"figures/toy/{name}.json")
+    assert found["parameters"]["rounds"] == changes["rounds"]
+    assert (paths.BUILD / f"figures/toy/{name}.png").exists()
+    assert (paths.BUILD / f"provenance/toy/{name}.json").exists()
 
 
 # Verdicts -----------------------------------------------------------------------------------
@@ -116,7 +142,7 @@ def test_a_pending_claim_is_decided():
 
 
 def test_a_wrong_word_is_refused():
-    derivations = Workbook("toy/derivations", parameters={"profile": "quick"})
+    derivations = Workbook("toy/derivations", {"profile": "quick"})
     with pytest.raises(ClaimError, match="none of"):
         derivations.derivation("lemma", "proved", "evidence")
 
@@ -152,29 +178,44 @@ def test_the_table_escapes_what_would_be_html():
 # Files --------------------------------------------------------------------------------------
 
 
-def test_the_json_holds_data_claims_provenance_and_cost():
+def test_the_json_holds_what_the_figure_is_a_function_of():
     workbooks.run_toy(picture=True)
     found = record()
+    assert set(found) == {
+        *("id", "profile", "parameters", "changed", "data_source", "seeds", "notebook", "reduced"),
+        *("data", "claims", "complete", "caption", "footer", "files"),
+    }
     assert found["data"] == {"y": [0.0, 2.0, 4.0]}
     assert found["complete"] is True
-    assert found["provenance"]["parameters"] == {"sigma": 2.0, "rounds": 3}
-    assert found["provenance"]["notebook"] == sources.code_hash(paths.NOTEBOOKS / "toy/fig1.ipynb")
-    assert set(found["cost"]) == {"seconds", "peak_mib"}
+    assert found["parameters"] == {"sigma": 2.0, "rounds": 3}
+    assert found["notebook"] == sources.code_hash(paths.NOTEBOOKS / "toy/fig1.ipynb")
     first = found["claims"][0]
     assert (first["id"], first["verdict"], first["value"]) == ("double", "reproduced", 4.0)
     assert first["tolerance"] == "1 %"
-    for ending in ("png", "pdf"):
-        data = (paths.FIGURES / f"toy/fig1.{ending}").read_bytes()
-        assert found["files"][ending] == hashlib.sha256(data).hexdigest()
+    data = (paths.FIGURES / "toy/fig1.png").read_bytes()
+    assert found["files"] == {"png": hashlib.sha256(data).hexdigest()}
+    assert (paths.FIGURES / "toy/fig1.pdf").exists()
 
 
-def test_two_runs_differ_in_cost_only():
+def test_what_varies_is_kept_apart():
     workbooks.run_toy(picture=True)
-    first = record()
+    found = record(paths.BUILD / "provenance/toy/fig1.json")
+    assert set(found) == {"commit", "versions", "code", "host", "seconds", "peak_mib"}
+    assert found["versions"]["python"].startswith("3.")
+
+
+def test_two_runs_give_the_same_committed_bytes(monkeypatch):
+    def files():
+        return {path.name: path.read_bytes() for path in paths.FIGURES.rglob("*.*")}
+
     workbooks.run_toy(picture=True)
-    second = record()
-    assert first.pop("cost") and second.pop("cost")
-    assert first == second
+    first = files()
+    monkeypatch.setattr(provenance, "commit", lambda: "another")
+    monkeypatch.setattr(provenance, "versions", lambda: {"python": "4.0"})
+    workbooks.run_toy(picture=True)
+    assert set(first) == {"fig1.json", "fig1.png", "fig1.pdf"}
+    assert files() == first
+    assert record(paths.BUILD / "provenance/toy/fig1.json")["commit"] == "another"
 
 
 def test_nan_is_refused_with_its_key_path():
@@ -194,7 +235,7 @@ def test_data_and_caption_are_needed():
 
 
 def test_a_kernel_names_the_deciding_cells(toy):
-    references.execute(paths.NOTEBOOKS / "toy/fig1.ipynb", paths.FIGURES)
+    references.execute(paths.NOTEBOOKS / "toy/fig1.ipynb", toy)
     cells = {row["id"]: row["cell"] for row in record()["claims"]}
     assert cells == {"double": "c04", "order": "c05"}
 
@@ -205,7 +246,7 @@ def test_two_cells_must_not_decide_the_same_claim(toy):
         path, 'book.statement("order"', 'book.number("double", 4.0)\nbook.statement("order"'
     )
     with pytest.raises(references.RenewalError, match="decided twice, by the cells c04 and c05"):
-        references.execute(path, paths.FIGURES)
+        references.execute(path, toy)
 
 
 def test_outside_a_kernel_there_is_no_cell():

@@ -58,6 +58,12 @@ def test_renewed_notebooks_hold_outputs_and_nothing_that_varies(toy):
     stored = json.loads(compare.reference_path(FIG1, "quick").read_text())
     assert stored["data"] == {"y": [0.0, 2.0, 4.0]}
     assert stored["verdicts"] == {"double": "reproduced", "order": "reproduced"}
+    assert set(stored) == {
+        *("id", "parameters", "profile", "seeds", "data_source", "data", "verdicts")
+    }
+    costs = json.loads(paths.COSTS.read_text())["quick"]
+    assert set(costs) == {FIG1, LEMMA}
+    assert all(set(cost) == {"seconds", "peak_mib"} for cost in costs.values())
     assert not paths.FIGURES.exists()  # pictures are the business of `make all`
     assert list(paths.BUILD.iterdir()) == []
 
@@ -91,14 +97,20 @@ def test_a_failing_notebook_is_named_with_cell_and_error_and_left_alone(toy, cap
 def test_a_parameters_cell_that_departs_from_the_catalogue_is_refused(toy, capsys):
     workbooks.edit_notebook(notebook(), "rounds = 3", "rounds = 4")
     assert references.main([FIG1]) == 1
-    assert "the parameters cell departs from the catalogue: rounds" in capsys.readouterr().out
+    assert "FAILED, nothing written: fig1.ipynb: the parameters cell has" in capsys.readouterr().out
 
 
 def test_numbers_of_another_profile_come_from_its_run(toy, capsys):
     workbooks.run_toy()
     assert references.main([FIG1, "--profile", "desk"]) == 1
-    assert "is no unchanged run of profile desk" in capsys.readouterr().out
+    assert "fig1.desk.json: make fig/toy/fig1 PROFILE=desk" in capsys.readouterr().out
     assert not compare.reference_path(FIG1, "desk").exists()
+    workbooks.run_toy(profile="desk", rounds=30)
+    assert references.main([FIG1, "--profile", "desk"]) == 0
+    assert (
+        json.loads(compare.reference_path(FIG1, "desk").read_text())["parameters"]["rounds"] == 30
+    )
+    assert set(json.loads(paths.COSTS.read_text())["desk"]) == {FIG1}
 
 
 def test_replay_agrees_with_what_was_renewed(toy, capfd):
@@ -106,6 +118,7 @@ def test_replay_agrees_with_what_was_renewed(toy, capfd):
     told = capfd.readouterr().out
     assert "committed outputs: agree" in told
     assert "stored numbers: agree" in told
+    assert "toy/fig1: identical" in told
     assert list(paths.BUILD.iterdir()) == []
     assert not paths.FIGURES.exists()
 

@@ -14,8 +14,9 @@ import pytest
 import workbooks
 from repro import paths
 from repro.atomic import WriteError
-from reproduce import catalogue, runner
-from reproduce.machine import python_path
+from reproduce import catalogue, runner, state
+from reproduce.destination import Destination
+from reproduce.machine import THREADS, python_path
 
 ENTRY = """
 [figures.{name}]
@@ -27,12 +28,14 @@ sigma = 3.0
 
 WRITE = """
 import json, os, pathlib
-out = pathlib.Path(os.environ["REPRO_FIGURES"]) / "toy"
-out.mkdir(parents=True, exist_ok=True)
+from reproduce.destination import Destination
+files = Destination("toy/{name}", profile, sigma != 2.0)
+files.stem.parent.mkdir(parents=True, exist_ok=True)
 claims = [{{"id": "a", "verdict": "reproduced"}}]
-(out / "{name}.png").write_bytes(b"picture")
-(out / "{name}.json").write_text(json.dumps(dict(
-    complete=True, provenance=dict(profile=profile), claims=claims, files=dict(png=""), x=sigma)))
+files.file("png").write_bytes(b"picture")
+files.file("json").write_text(json.dumps(dict(
+    complete=True, profile=profile, claims=claims, files=dict(png=""), x=sigma,
+    environment=dict(os.environ))))
 """
 
 SLOW = """
@@ -58,13 +61,12 @@ def root(tmp_path, monkeypatch):
     """An empty workbook."""
     workbooks.build(tmp_path, monkeypatch)
     (tmp_path / "reproduce/papers/toy/catalogue.toml").write_text('title = "A toy"\n')
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
     return tmp_path
 
 
-def run(jobs=2, ids=(), profile="quick"):
+def run(jobs=2, ids=(), profile="quick", **changed):
     """Run in this process; return the exit code."""
-    return runner.run(catalogue.select(list(ids)), profile, jobs)
+    return runner.run(catalogue.select(list(ids)), profile, jobs, changed)
 
 
 def start(root):
@@ -85,7 +87,7 @@ def start(root):
     )
 
 
-def wait_for(condition, seconds=30):
+def wait_for(condition, seconds=300):
     until = time.monotonic() + seconds
     while not (value := condition()):
         assert time.monotonic() < until, "waited in vain"
@@ -110,8 +112,8 @@ def test_a_workbook_from_first_run_to_nothing_to_do(root, capsys, monkeypatch):
     scrap.parent.mkdir(parents=True)
     scrap.touch()
     os.utime(scrap, (0, 0))
-    (root / "build/running/quick").mkdir(parents=True)
-    (root / "build/running/quick/left.ipynb").write_text("half of one")
+    (root / "build/running/toy").mkdir(parents=True)
+    (root / "build/running/toy/left.ipynb").write_text("half of one")
 
     assert run() == 1
     out = capsys.readouterr().out
@@ -119,10 +121,10 @@ def test_a_workbook_from_first_run_to_nothing_to_do(root, capsys, monkeypatch):
     assert re.search(r"toy/fig1 +\| run +\| 1 reproduced", out)
     assert "2 run, 0 up to date, 1 failed" in out
     assert not re.search(r"[\x00-\x09\x0b-\x1f]", out)
-    assert (root / "build/quick/toy/fig1.ipynb").exists()
-    assert not (root / "build/quick/toy/fig2.ipynb").exists()
-    assert (root / "build/failed/quick/toy/fig2.ipynb").exists()
-    assert not (root / "build/running/quick/left.ipynb").exists()
+    assert (root / "build/executed/toy/fig1.ipynb").exists()
+    assert not (root / "build/executed/toy/fig2.ipynb").exists()
+    assert (root / "build/failed/toy/fig2.ipynb").exists()
+    assert not (root / "build/running/toy/left.ipynb").exists()
     assert not scrap.exists()
     assert float(re.search(r"toy/fig1.*\| +([\d.]+) \| +(\d+) \|", out)[2]) > 30
 
@@ -145,10 +147,8 @@ def test_a_workbook_from_first_run_to_nothing_to_do(root, capsys, monkeypatch):
         raise AssertionError("something was executed")
 
     monkeypatch.setattr(subprocess, "Popen", forbidden)
-    monkeypatch.setattr(runner, "write_json", forbidden)
-    begin = time.monotonic()
+    monkeypatch.setattr(state, "write_json", forbidden)
     assert run() == 0
-    assert time.monotonic() - begin < 2
     assert "0 run, 3 up to date, 0 failed" in capsys.readouterr().out
 
 
@@ -157,20 +157,20 @@ def test_kill_in_the_middle_then_the_next_run_completes(root):
     add(root, "fig2", SLOW)
     first = start(root)
     process = kernel(root)
-    state = root / "build/state/quick/toy/fig1.json"
+    state = root / "build/state/toy/fig1.json"
     wait_for(state.exists)
     os.kill(first.pid, signal.SIGKILL)
     first.communicate()
     wait_for(lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE)
-    assert not (root / "build/quick/toy/fig2.ipynb").exists()
+    assert not (root / "build/executed/toy/fig2.ipynb").exists()
     assert not (root / "figures/toy/fig2.json").exists()
 
     (root / "notebooks/toy/go").touch()
     second = start(root)
-    out, err = second.communicate(timeout=60)
+    out, err = second.communicate(timeout=300)
     assert second.returncode == 0, out + err
     assert "1 run, 1 up to date, 0 failed" in out
-    assert (root / "build/quick/toy/fig2.ipynb").exists()
+    assert (root / "build/executed/toy/fig2.ipynb").exists()
 
 
 def test_ctrl_c_is_one_line_and_ends_the_kernel(root):
@@ -178,7 +178,7 @@ def test_ctrl_c_is_one_line_and_ends_the_kernel(root):
     first = start(root)
     process = kernel(root)
     os.kill(first.pid, signal.SIGINT)
-    out, err = first.communicate(timeout=30)
+    out, err = first.communicate(timeout=300)
     assert first.returncode == 130
     assert len(err.splitlines()) == 1 and err.startswith("interrupted"), err
     assert not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
@@ -193,8 +193,8 @@ def test_two_runs_at_once(root):
     line = second.stdout.readline()
     assert re.search(rf"another run holds .*process {first.pid}, .*; waiting", line)
     (root / "notebooks/toy/go").touch()
-    assert "1 run, 0 up to date" in first.communicate(timeout=60)[0]
-    assert "0 run, 1 up to date" in second.communicate(timeout=60)[0]
+    assert "1 run, 0 up to date" in first.communicate(timeout=300)[0]
+    assert "0 run, 1 up to date" in second.communicate(timeout=300)[0]
     assert first.returncode == second.returncode == 0
 
 
@@ -213,7 +213,7 @@ def test_parameters_that_do_not_fit(root, capsys, old, new, message):
     assert run(profile="desk") == 1
     out = capsys.readouterr().out
     assert re.search(rf"^FAILED toy/fig1: .*{message}$", out, re.MULTILINE), out
-    assert not (root / "build/failed/desk").exists()
+    assert not (root / "build/failed").exists()
 
 
 def test_missing_notebook_and_unknown_figure(root, capsys):
@@ -244,7 +244,7 @@ def test_full_disk_while_the_state_is_written(root, capsys, monkeypatch):
         raise WriteError(path, OSError(28, "No space left on device"))
 
     with monkeypatch.context() as patch:
-        patch.setattr(runner, "write_json", full)
+        patch.setattr(state, "write_json", full)
         assert run() == 1
     assert "FAILED toy/fig1: cannot write " in (out := capsys.readouterr().out)
     assert "No space left on device" in out
@@ -258,10 +258,141 @@ def test_a_notebook_that_ends_without_its_table_counts_as_failed(root, capsys):
     assert run() == 1
     assert "ended before its table" in capsys.readouterr().out
     assert json.loads((root / "figures/toy/fig1.json").read_text())["complete"] is False
-    assert runner.read_state(catalogue.figure("toy/fig1"), "quick") == {}
+    assert state.read(Destination("toy/fig1")) == {}
 
 
 def test_a_kernel_that_dies_is_reported(root, capsys):
     add(root, "fig1", "import os\nos._exit(1)")
     assert run() == 1
     assert "FAILED toy/fig1: the kernel died" in capsys.readouterr().out
+
+
+# Other profiles and parameters --------------------------------------------------------------
+
+DESK = """
+[figures.fig1.parameters.desk]
+sigma = 3.0
+"""
+
+
+def test_other_profiles_and_parameters_leave_the_quick_run_up_to_date(root, capsys):
+    add(root, "fig1")
+    with open(root / "reproduce/papers/toy/catalogue.toml", "a") as stream:
+        stream.write(DESK)
+    assert run() == 0
+    names = ("figures/toy/fig1.json", "build/executed/toy/fig1.ipynb", "build/state/toy/fig1.json")
+    before = {name: (root / name).read_bytes() for name in names}
+    capsys.readouterr()
+
+    assert run(sigma=1.5) == 0
+    out = capsys.readouterr().out
+    told = (
+        "profile quick, sigma = 1.5 in place of 2.0; files go to build/figures/toy/fig1.changed.*"
+    )
+    assert f"toy/fig1: {told}" in out.splitlines()
+    assert json.loads((root / "build/figures/toy/fig1.changed.json").read_text())["x"] == 1.5
+    assert (root / "build/executed/toy/fig1.changed.ipynb").exists()
+
+    assert run(profile="desk") == 0
+    out = capsys.readouterr().out
+    told = "toy/fig1: profile desk; files go to build/figures/toy/fig1.desk.*"
+    assert told in out.splitlines()
+    assert json.loads((root / "build/figures/toy/fig1.desk.json").read_text())["x"] == 3.0
+
+    assert {name: (root / name).read_bytes() for name in names} == before
+    assert run(sigma=2.0) == 0  # the profile's own value changes nothing
+    assert run(profile="desk") == 0
+    assert capsys.readouterr().out.count("0 run, 1 up to date") == 2
+
+
+# Ledger and gallery -------------------------------------------------------------------------
+
+
+def test_ledger_and_gallery_are_written_at_the_end_and_when_missing(root, capsys):
+    add(root, "fig1")
+    ledger, readme = root / "figures/claims.json", root / "README.md"
+    empty = readme.read_bytes()
+    assert run() == 0
+    before = ledger.read_bytes(), readme.read_bytes()
+    assert readme.read_bytes() != empty
+    ledger.unlink()
+    readme.write_bytes(empty)
+    assert run() == 0
+    assert "0 run, 1 up to date" in capsys.readouterr().out
+    assert (ledger.read_bytes(), readme.read_bytes()) == before
+    times = ledger.stat().st_mtime_ns, readme.stat().st_mtime_ns
+    assert run() == 0
+    assert (ledger.stat().st_mtime_ns, readme.stat().st_mtime_ns) == times
+
+    ledger.unlink()
+    assert run(sigma=1.0) == 0
+    assert not ledger.exists()
+    readme.write_text("no markers")
+    assert run() == 1
+    assert "gallery: the README must hold the two lines" in capsys.readouterr().err
+    assert ledger.read_bytes() == before[0]
+
+
+# Threads ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_notebook_has_one_thread_whatever_the_jobs(root, monkeypatch, jobs):
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    monkeypatch.delenv("REPRO_JOBS", raising=False)
+    monkeypatch.setattr(runner, "cores", lambda: 6)
+    add(root, "fig1", "import torch\nassert torch.get_num_threads() == 1")
+    add(root, "fig2")
+    assert run(jobs) == 0
+    found = json.loads((root / "figures/toy/fig1.json").read_text())["environment"]
+    assert {name: found[name] for name in THREADS} == dict.fromkeys(THREADS, "1")
+    assert found["REPRO_JOBS"] == str(6 // jobs)  # the pool of training runs may use the rest
+
+
+# Files of the wrong shape -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("content", ["[]", '{"cells": 5}', '{"cells": [1]}', "{", "5"])
+def test_what_is_no_notebook_is_one_clear_line(root, capsys, content):
+    add(root, "fig1")
+    (root / "notebooks/toy/fig1.ipynb").write_text(content)
+    assert run() == 1
+    (line,) = [x for x in capsys.readouterr().out.splitlines() if x.startswith("FAILED")]
+    assert re.match(r"FAILED toy/fig1: .*fig1\.ipynb (is no notebook|cannot be read as a )", line)
+
+
+@pytest.mark.parametrize(
+    "note",
+    ['{"parts": 1, "outputs": 2, "verdicts": 3}', "[]", "{"]
+    + ['{"parts": {}, "outputs": {}, "verdicts": {}}', '{"parts": {}, "outputs": []}'],
+)
+def test_a_note_of_the_wrong_shape_counts_as_none(root, note):
+    add(root, "fig1")
+    where = Destination("toy/fig1")
+    where.state.parent.mkdir(parents=True)
+    where.state.write_text(note)
+    assert state.read(where) == {}
+    assert state.reasons(where, {}) == ["no finished run"]
+    assert state.seconds(where) == float("inf")
+
+
+def test_the_pdf_makes_nothing_stale(root):
+    where = Destination("toy/fig1")
+    record = {"complete": True, "profile": "quick", "files": {}, "claims": []}
+    where.stem.parent.mkdir(parents=True)
+    where.file("json").write_text(json.dumps(record))
+    where.file("pdf").write_bytes(b"picture")
+    found, verdicts = state.result(where)
+    state.write(where, {"code": "a"}, found, verdicts, {"seconds": 2.0})
+    where.file("pdf").unlink()
+    assert state.reasons(where, {"code": "a"}) == []
+    assert state.reasons(where, {"code": "b"}) == ["code changed"]
+
+
+def test_the_expected_time_comes_from_the_last_run_or_the_stored_one(root):
+    where = Destination("toy/fig1")
+    assert state.seconds(where) == float("inf")
+    paths.COSTS.write_text('{"quick": {"toy/fig1": {"seconds": 5.0, "peak_mib": 1.0}}}')
+    assert state.seconds(where) == 5.0
+    state.write(where, {}, {"json": ""}, {}, {"seconds": 2.0})
+    assert state.seconds(where) == 2.0

@@ -1,8 +1,9 @@
 """Saving a picture as png, pdf and json: files that belong together, the same byte for byte.
 
-The caption and the footer are printed below the picture. The same provenance stands in the json,
-in the png (text chunks) and in the pdf (information dictionary). No file holds a date; seconds and
-memory stand only in the json, under `cost`, which no comparison reads.
+The caption and the footer are printed below the picture. What it is a function of (`ORIGIN`:
+parameters, profile, data, seeds) stands in the json, in the png (text chunks) and in the pdf
+(information dictionary). None of the three holds a date, a version, a commit or a cost, so that
+the same code, parameters and data give the same bytes.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from repro.atomic import write_together
 from repro.report import style
 from repro.report.numbers import plain, to_json
 
+ORIGIN = ("id", "profile", "parameters", "data_source", "seeds")
+"""The keys of the record that also stand in the metadata of the picture."""
+
 CAPTION_SIZE = 8.0
 """Size of the caption's and the footer's letters, in points."""
 
@@ -39,20 +43,22 @@ def save(
     title: str = "",
     caption: str = "",
     footer: str = "",
+    beside: Mapping[Path, Mapping[str, Any]] | None = None,
 ) -> dict[str, Any]:
     """Write `<stem>.json`, and with a figure png and pdf; return the json's content.
 
     Args:
         stem: path without ending, such as `figures/random_participation/fig1`.
         fig: the picture, left as it was; None for a notebook that has numbers and claims only.
-        record: what goes into the json; must hold `id` and `provenance`, and gets `caption`,
-            `footer` and `files` (the sha256 of png and pdf).
+        record: what goes into the json; must hold `id`, and gets `caption`, `footer` and `files`
+            (the sha256 of the png; the pdf is not committed, so nothing may depend on it).
         title: title in the metadata of png and pdf.
         caption: what the picture shows, printed below it (mathtext between dollar signs is
             understood).
         footer: reservations such as "reduced: 60 clients", printed below the caption.
+        beside: further json files of the same run: path -> content.
 
-    All three files are complete on the disk before the first takes its name, and the json takes
+    All files are complete on the disk before the first takes its name, and the json takes
     its own last: an interrupted call leaves the old ones.
 
     Raises:
@@ -63,8 +69,12 @@ def save(
     content = plain(dict(record), "record")
     content |= {"caption": caption, "footer": footer}
     files = {} if fig is None else render(fig, content, title, caption, footer)
-    content["files"] = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
+    content["files"] = {
+        name: hashlib.sha256(data).hexdigest() for name, data in files.items() if name == "png"
+    }
     parts = {stem.with_name(f"{stem.name}.{name}"): data for name, data in files.items()}
+    for path, value in (beside or {}).items():
+        parts[path] = to_json(plain(dict(value), path.name)).encode()
     parts[stem.with_name(f"{stem.name}.json")] = to_json(content).encode()
     write_together(parts)
     return content
@@ -74,20 +84,20 @@ def render(
     fig: Figure, content: Mapping[str, Any], title: str, caption: str, footer: str
 ) -> dict[str, bytes]:
     """Return the bytes of the png and the pdf of `fig`, caption, footer and metadata included."""
-    provenance = to_json({key: content[key] for key in ("id", "provenance")}).strip()
+    origin = to_json({key: content[key] for key in ORIGIN if key in content}).strip()
     words = re.sub(r"\s+", " ", caption)
     png = {
         "Title": title,
         "Description": words,
         "Comment": footer,
         "Source": content["id"],
-        "Provenance": provenance,
+        "Origin": origin,
         "Software": "matplotlib",
     }
     pdf = {
         "Title": title,
         "Subject": f"{words} {footer}".strip(),
-        "Keywords": re.sub(r"\s+", " ", provenance),
+        "Keywords": re.sub(r"\s+", " ", origin),
         "Creator": content["id"],
         "CreationDate": None,
     }

@@ -1,12 +1,13 @@
-"""Where a picture comes from: versions, commit, cost; stored beside its numbers."""
+"""Where a picture comes from: commit, versions, host, cost; kept apart from its numbers."""
 
 from __future__ import annotations
 
+import os
 import platform
 import resource
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -21,31 +22,28 @@ SOURCES = ("src", "reproduce", "pyproject.toml", "requirements.lock")
 """What must be as in the commit for its name to describe a run (notebooks have a hash)."""
 
 
-def describe(
-    *,
-    parameters: dict[str, Any],
-    profile: str,
-    data_source: str,
-    seeds: Sequence[int],
-    notebook: str = "",
-    code: Mapping[str, str] | None = None,
-) -> dict[str, Any]:
-    """Return the provenance of a run: what went in, and which code and packages worked on it.
+def describe(code: Mapping[str, str], seconds: float) -> dict[str, Any]:
+    """Return what varies from run to run: which code on which machine, and at what cost.
 
-    `data_source` names the data and its sha256; `notebook` is a hash of the code cells that ran,
-    `code` one of each module they use. Everything here is the same for the same inputs and code;
-    cost is kept apart (`peak_mib`).
+    None of it belongs into a committed file.
+
+    Args:
+        code: module -> hash, of the modules that the run used.
+        seconds: how long the run took.
     """
     return {
-        "parameters": dict(parameters),
-        "profile": profile,
-        "data_source": data_source,
-        "seeds": [int(seed) for seed in seeds],
-        "notebook": notebook,
-        "code": dict(code or {}),
-        "versions": versions(),
         "commit": commit(),
+        "versions": versions(),
+        "code": dict(code),
+        "host": host(),
+        "seconds": round(seconds, 1),
+        "peak_mib": peak_mib(),
     }
+
+
+def host() -> dict[str, Any]:
+    """The machine: operating system, processor architecture, cores."""
+    return {"system": platform.system(), "machine": platform.machine(), "cores": os.cpu_count()}
 
 
 @cache
