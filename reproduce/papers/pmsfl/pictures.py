@@ -286,8 +286,8 @@ def privacy_overview(
     exact_masks: tuple[ArrayLike, Mapping[float, ArrayLike]],
     totals: tuple[ArrayLike, Mapping[str, ArrayLike]],
     *,
-    size: int,
-    epsilon: float,
+    resnet: int,
+    budget: float,
 ) -> Figure:
     """The picture of the derivations: reconstruction, smashed data, noisy masks, whole runs.
 
@@ -296,8 +296,8 @@ def privacy_overview(
         guess: relative error of inverting a guess, and the bound (29).
         exact_masks: parameters d, and claimed epsilon -> exact epsilon at each d.
         totals: rounds with a client, and name -> total epsilon.
-        size: parameters of the ResNet's bottom.
-        epsilon: the stated budget of smashed data.
+        resnet: parameters of its bottom.
+        budget: stated epsilon of smashed data.
     """
     fig, axes = plt.subplots(2, 2, figsize=(9.2, 7.0))
     top, theorem, masks_panel, run_panel = axes.ravel()
@@ -325,10 +325,10 @@ def privacy_overview(
     for k, (claimed, values) in enumerate(exact_masks[1].items()):
         style.curve(masks_panel, exact_masks[0], values, k, label=f"exact, {claimed:g} claimed")
         masks_panel.axhline(claimed, color=style.PALETTE[k], ls=(0, (1, 2)), lw=1.2)
-    masks_panel.axvline(size, color=style.MUTED, lw=0.8)
+    masks_panel.axvline(resnet, color=style.MUTED, lw=0.8)
     masks_panel.annotate(
         "ResNet",
-        (size, 0.2),
+        (resnet, 0.2),
         (-3, 0),
         textcoords="offset points",
         ha="right",
@@ -338,7 +338,7 @@ def privacy_overview(
     masks_panel.set(title="(c) noisy masks, (70)", xlabel="parameters d", ylabel="epsilon")
     for k, (name, values) in enumerate(totals[1].items()):
         style.curve(run_panel, totals[0], values, k, label=name)
-    run_panel.axhline(epsilon, color=style.MUTED, ls=(0, (1, 2)), label="stated budget")
+    run_panel.axhline(budget, color=style.MUTED, ls=(0, (1, 2)), label="stated budget")
     run_panel.set(
         title="(d) SplitFed-DP, CIFAR-100", xlabel="rounds with this client", ylabel="total epsilon"
     )
