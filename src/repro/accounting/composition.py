@@ -100,8 +100,12 @@ class Composition:
         return [pmf for way in ways for pmf in self._composed[method, way]]
 
     def _error(self, pmf, method: str) -> float:
-        """What delta has to be raised by for "upper"; negative for "lower"."""
-        if self.rounds == 1 or pmf.size == 1:
+        """What delta has to be raised by for "upper"; negative for "lower".
+
+        One round needs no Fourier transform, but the pairs of a lower bound leave out masses of up to
+        1e-17 and round the others, so that the charge holds for one round as well.
+        """
+        if method != "lower" and (self.rounds == 1 or pmf.size == 1):
             return 0.0
         return _CONVOLVED.get(method, 0.0)
 
