@@ -266,20 +266,16 @@ def test_laplace(scale):
 
 
 COMPOSED = [
-    *(RandomParticipation(s, p=p, q=q, samples_per_client=d) for s, p, q, d in (
-        (0.03, 0.3, 0.4, 3), (0.5, 1e-6, 1.0, 2), (1.0, 0.1, 0.1, 10), (1e4, 0.5, 0.5, 2),
-        (1.0, 1 - 1e-16, 0.3, 1), (2.0, 1.0, 1.0, 1),
-    )),
+    RandomParticipation(0.5, p=1e-6, q=1.0, samples_per_client=2),
+    RandomParticipation(1.0, p=0.1, q=0.1, samples_per_client=3),
     WeakClientSampling(0.5, p=0.3, q=1.0),
-    WeakClientSampling(1e-3, p=0.3, q=1.0),
-    PoissonGaussian(0.03, rate=1 - 1e-16, sensitivity=1.5),
     PoissonGaussian(3.0, rate=1e-4),
     PoissonGaussian(1e5, rate=0.5),
     GaussianMechanism(2.0),
     ModelSplitting(1.0, submodels=3, rate=0.2),
     SummedLaplace(2.0, clients=3),
     LaplaceShares(3.0, honest=8, planned=10),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("rounds", [1, 3])
@@ -287,9 +283,9 @@ COMPOSED = [
 def test_compositions(mechanism, rounds):
     composed = compose(mechanism, rounds)
     assert_bracket(composed, np.array([0.0, 1e-3, 0.1, 1.0, 5.0, 20.0]))
-    delta = np.array([1e-200, 1e-12, 1e-3, 0.3, 1 - 1e-16])
+    delta = np.array([1e-3, 0.3])
     for direction in DIRECTIONS:
-        assert np.all(
-            composed.epsilon(delta[2:4], method="lower", direction=direction)
-            <= composed.epsilon(delta[2:4], direction=direction)
+        lower, upper = (
+            composed.epsilon(delta, method=m, direction=direction) for m in ("lower", "upper")
         )
+        assert np.all(lower <= upper), (composed, direction, lower, upper)

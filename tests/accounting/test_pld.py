@@ -7,10 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from dp_accounting.pld import pld_pmf
 
 import repro.accounting
 from repro.accounting import PoissonGaussian
-from repro.accounting._losses import profile
+from repro.accounting._losses import profile, threshold
 from repro.accounting._pld import losses, one_sided
 
 PRIVATE = re.compile(
@@ -38,3 +39,15 @@ def test_masses_are_those_of_dp_accounting():
         interval, first, mass, infinite = losses(side)
         assert interval == 1e-3 and first < 0 < first + mass.size
         assert mass.sum() + infinite == pytest.approx(1, abs=1e-9)
+
+
+@pytest.mark.parametrize("largest", [5.0, 650.0, 900.0, 5000.0])
+def test_epsilon_of_losses_beyond_the_range_of_doubles(largest):
+    """Two losses, -largest and largest: epsilon was 0 or too small where exp(loss) has no double."""
+    weight = 0.25
+    pmf = pld_pmf.create_pmf({-int(largest): 1 - weight, int(largest): weight}, 1.0, 0.0, True)
+    delta = np.array([1e-3, 0.1, 0.2])
+    found = threshold(pmf, delta)
+    np.testing.assert_allclose(found, largest + np.log1p(-delta / weight), rtol=1e-12)
+    np.testing.assert_allclose(profile(pmf, found), delta, rtol=1e-9)
+    assert threshold(pmf, np.array([0.3]))[0] == 0

@@ -195,7 +195,9 @@ def carried_uploads(
       keep: carry the private half over; False starts every round from `start`.
       seed: of all draws; data sets compared under one seed see the same coins and noise.
     """
-    nonnegative("sigma", sigma), positive("learning_rate", learning_rate), in_unit("p", p)
+    nonnegative("sigma", sigma)
+    positive("learning_rate", learning_rate)
+    in_unit("p", p)
     coins, records, noise = np.random.default_rng(seed).spawn(3)
     draws = RecordDraws(runs, len(vectors), steps * batch, replacement=replacement)
     private, public = np.full(runs, float(start)), np.zeros(runs)

@@ -82,7 +82,9 @@ def log_aligned(epsilon, s, p, q, d: int, direction: str) -> np.ndarray:
         a, b = added[rows], log_b[rows]
         positive = log_sum(b + function((z - a) / col[rows]), axis=1)
         negative = log_w1[rows] + log_sum(b + function((z - a + 1) / col[rows]), axis=1)
-        return positive, np.logaddexp(negative, log_w0[rows] + function(z / col[rows])[:, 0])
+        with np.errstate(invalid="ignore"):  # infinite weights; what is not a number bounds nothing
+            away = log_w0[rows] + function(z / col[rows])[:, 0]
+            return positive, np.logaddexp(negative, away)
 
     def balance(z, row):
         positive, negative = tails(z[:, None], row.astype(int), _log_normal)
@@ -108,7 +110,7 @@ def log_aligned(epsilon, s, p, q, d: int, direction: str) -> np.ndarray:
     tail = lambda x: log_ndtr(-x)  # noqa: E731
     z = np.where(good, z, 0.0)
     positive, negative = tails(z[:, None], rows, tail)
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         negative = np.logaddexp(negative, log_w1[rows] + np.log(outside[rows]))
     low, high = positive - _slack(positive), negative + _slack(negative)
     result[rows] = np.where(good, factor[rows] + log_diff(low, high), -np.inf)
@@ -131,37 +133,46 @@ def _sides(log_m1, log_m0, log_n, log_w1, log_w0, direction):
     return log_diff(log_m0, log_w0 + log_n), log_w1 + log_m1
 
 
-def _scan(epsilon, s, p, q, d: int, cosine: float, direction: str):
-    """Estimate of the divergence at one angle by the trapezoidal rule, and where along u it lies.
+def _scan(epsilon, s, p, q, d: int, direction: str):
+    """Estimates of the divergence by the trapezoidal rule, at every angle, and where along u they lie.
 
     No bound: where the divergence changes within less than a step, the rule may err to either side.
 
     Returns:
-        log of the divergence, and the first and last y that matter, in units of the clip, shape (n,).
+        log of the divergence, and the first and last y that matter, in units of the clip, each of
+        shape (angles, n). The angles are those of `COSINES`, away from the record for "add".
     """
-    result, first, last = (np.full(epsilon.shape, -np.inf) for _ in range(3))
-    mu = np.sqrt(1 - cosine**2) / s
-
+    result, first, last = (np.full((len(COSINES), epsilon.size), -np.inf) for _ in range(3))
     for part, at, grid, spread in _blocks(
         epsilon, s, p, q, d, direction, _SCAN_STEP, _SCAN_LIGHTEST
     ):
+        density = partial(_density, spread)
         with np.errstate(divide="ignore"):
-            log_m1, log_m0 = (
-                np.log(grid.mixture(partial(_density, spread), shift)) for shift in (cosine, 0.0)
-            )
-        log_n = _log_normal(grid.y / spread[:, None])
+            log_m0 = np.log(grid.mixture(density, 0.0))[at]
+        log_n = _log_normal(grid.y / spread[:, None])[at]
         factor, log_w1, log_w0 = weights(epsilon[part], p[part], q[part], direction)
-        a, b = _sides(
-            log_m1[at], log_m0[at], log_n[at], log_w1[:, None], log_w0[:, None], direction
-        )
-        with np.errstate(invalid="ignore"):
-            ratio = np.where(np.isfinite(a), b - a, np.inf)
-        inner = a + log_shift_divergence(mu[part, None], ratio)
-        result[part] = factor + np.log(grid.step / s[part]) + log_sum(inner, axis=1)
-        matters = inner > np.max(inner, axis=1, keepdims=True) - _FAINT
-        edges = np.argmax(matters, axis=1), inner.shape[1] - 1 - np.argmax(matters[:, ::-1], axis=1)
-        first[part], last[part] = (grid.y[at, k] for k in edges)
+        for k, cosine in enumerate(_towards(direction)):
+            with np.errstate(divide="ignore"):
+                log_m1 = np.log(grid.mixture(density, cosine))[at]
+            a, b = _sides(log_m1, log_m0, log_n, log_w1[:, None], log_w0[:, None], direction)
+            with np.errstate(invalid="ignore"):
+                ratio = np.where(np.isfinite(a), b - a, np.inf)
+            mu = np.sqrt(1 - cosine**2) / s[part]
+            inner = a + log_shift_divergence(mu[:, None], ratio)
+            result[k, part] = factor + np.log(grid.step / s[part]) + log_sum(inner, axis=1)
+            matters = inner > np.max(inner, axis=1, keepdims=True) - _FAINT
+            ends = (
+                np.argmax(matters, axis=1),
+                matters.shape[1] - 1 - np.argmax(matters[:, ::-1], axis=1),
+            )
+            first[k, part], last[k, part] = (grid.y[at, end] for end in ends)
     return result, first, last
+
+
+def _towards(direction: str) -> list[float]:
+    """The cosines with the sign that hurts: towards the record for "remove", away from it for "add"."""
+    sign = 1.0 if direction == "remove" else -1.0
+    return [sign * cosine for cosine in COSINES]
 
 
 def log_oblique(epsilon, s, p, q, d: int, cosine: float, direction: str, ends=None) -> np.ndarray:
@@ -255,23 +266,14 @@ def _log_cells(y: np.ndarray, width: float, s: np.ndarray) -> np.ndarray:
 
 def log_oblique_best(epsilon, s, p, q, d: int, direction: str) -> np.ndarray:
     """Lower bound of the best angle; all arrays of shape (n,). The angle itself is only an estimate."""
-    towards = 1.0 if direction == "remove" else -1.0
-    scans = [_scan(epsilon, s, p, q, d, towards * c, direction) for c in COSINES]
-    best = np.argmax([value for value, _, _ in scans], axis=0)
+    estimates, first, last = _scan(epsilon, s, p, q, d, direction)
+    best = np.argmax(estimates, axis=0)
     result = np.full(epsilon.shape, -np.inf)
     for k in np.unique(best):
         rows = np.flatnonzero(best == k)
-        value, first, last = (x[rows] for x in scans[k])
-        result[rows] = log_oblique(
-            epsilon[rows],
-            s[rows],
-            p[rows],
-            q[rows],
-            d,
-            towards * COSINES[k],
-            direction,
-            (first, last),
-        )
+        ends = first[k, rows], last[k, rows]
+        pair = epsilon[rows], s[rows], p[rows], q[rows], d, _towards(direction)[k], direction
+        result[rows] = log_oblique(*pair, ends)
     return result
 
 

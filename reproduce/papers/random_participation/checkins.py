@@ -1,4 +1,4 @@
-"""Random check-ins with approximate local randomizers, the earlier bound that Figure 4 compares with.
+"""Random check-ins with approximate local randomizers, the earlier bound of figure 4.
 
 Source: Balle, Kairouz, McMahan, Thakkar and Thakurta, "Privacy Amplification via Random Check-Ins"
 (2020), Theorem 3.2 for a fixed window of m slots and check-in probability p0, in its version for
@@ -8,12 +8,16 @@ Source: Balle, Kairouz, McMahan, Thakkar and Thakurta, "Privacy Amplification vi
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import elementwise
 
 from repro._validate import in_unit, integer, probability_open
 from repro.accounting.mechanism import Mechanism
 
 __all__ = ["random_checkins_epsilon"]
+
+_LOCAL_EPSILON = np.geomspace(1e-3, 4.0, 400)
+"""The points of the local randomizer's trade-off curve that are tried."""
 
 
 def _allowed_local_delta(eps0: np.ndarray, log_delta1: np.ndarray) -> np.ndarray:
@@ -32,35 +36,33 @@ def _central_epsilon(eps0, p0, m, log_inverse_delta):
 
 
 def random_checkins_epsilon(
-    delta, *, local: Mechanism, check_in: float, slots: int = 1, points: int = 400
-) -> np.ndarray:
+    delta: ArrayLike, *, local: Mechanism, check_in: float, slots: int = 1
+) -> NDArray[np.float64]:
     """Central epsilon that random check-ins certify, the best over the local (eps0, delta0).
 
     Args:
-      delta: total central delta, in (0, 1), scalar or array of shape (n,). Half of it pays for the
-        concentration argument, half for local randomizers that are only approximately private.
-      local: the local randomizer as a mechanism with scalar fields.
-      check_in: probability p0 with which a client checks in, in [0, 1].
-      slots: number m of time slots of the window, >= 1.
-      points: number of trade-off points of the local randomizer that are tried.
+        delta: total central delta, in (0, 1), scalar or array of shape (n,). Half of it pays for the
+            concentration argument, half for local randomizers that are only approximately private.
+        local: the local randomizer, a mechanism with scalar fields.
+        check_in: [p0] probability with which a client checks in, in [0, 1].
+        slots: [m] number of time slots of the window, >= 1.
 
     Returns:
-      epsilon, shape of delta; inf where no local trade-off point certifies anything.
+        Epsilon, shape (n,); inf where no local (eps0, delta0) certifies anything.
 
     Raises:
-      ValueError: an argument out of range.
+        ValueError: an argument out of range.
+
+    Source: Balle et al. (2020), Theorem 3.2.
     """
     delta = np.atleast_1d(probability_open("delta", delta))
     p0 = float(in_unit("check_in", check_in))
     m = integer("slots", slots, 1)
-    eps0 = np.geomspace(1e-3, 4.0, integer("points", points, 2))
-    delta0 = local.delta(eps0)
-    needed = _required_delta1(eps0, delta0)
-    central = _central_epsilon(eps0, p0, m, np.log(2 / delta)[:, None])
+    needed = _required_delta1(_LOCAL_EPSILON, local.delta(_LOCAL_EPSILON))
+    central = _central_epsilon(_LOCAL_EPSILON, p0, m, np.log(2 / delta)[:, None])
     with np.errstate(over="ignore"):
         price = m * (np.exp(central) + 1) * needed
-    best = np.min(np.where(price <= delta[:, None] / 2, central, np.inf), axis=1)
-    return best
+    return np.min(np.where(price <= delta[:, None] / 2, central, np.inf), axis=1)
 
 
 def _required_delta1(eps0: np.ndarray, delta0: np.ndarray) -> np.ndarray:
@@ -75,10 +77,10 @@ def _required_delta1(eps0: np.ndarray, delta0: np.ndarray) -> np.ndarray:
     result = np.ones_like(eps0)
     rows = np.flatnonzero(reachable)
     if rows.size:
-        found = elementwise.find_root(
+        search = elementwise.find_root(
             excess,
             (np.full(rows.size, -660.0), np.full(rows.size, -1e-12)),
             args=(eps0[rows], target[rows]),
         )
-        result[rows] = np.exp(found.bracket[1])
+        result[rows] = np.exp(search.bracket[1])
     return result
