@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from reproduce.papers.ddpsa.filterable import Filterable
-from reproduce.papers.ddpsa.survey import FAMILIES, family, load_survey
+from reproduce.papers.ddpsa.survey import FAMILIES, Filterable, family, load_survey
 
 UNITS = {"": 1, "k": 1e3, "K": 1e3, "M": 1e6, "W": 1e4}
 
