@@ -12,7 +12,6 @@ from reproduce import catalogue
 from reproduce.notebook import Workbook
 from reproduce.papers.mspafl import (
     claims,
-    compare,
     curves,
     local_claims,
     pictures,
