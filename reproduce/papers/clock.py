@@ -1,4 +1,4 @@
-"""Measuring time so that a busy machine troubles all alike: interleaved repeats, medians, growth."""
+"""Measuring time by interleaved repeats, so that load on the machine affects every method equally."""
 
 from __future__ import annotations
 
@@ -31,10 +31,9 @@ def interleaved(
 ) -> dict[Name, NDArray[np.float64]]:
     """Seconds per call of each step, shape (repeats,).
 
-    In every repeat each step has its turn, so that whatever else the machine does falls on all of
-    them; what is compared was measured at the same time. A first call of each, which fills caches
-    and opens connections, is not counted. A step shorter than `shortest` seconds is called several
-    times in a row and the mean of these calls is kept.
+    In every repeat each step has its turn, so that load on the machine affects every step equally.
+    A first call of each, which fills caches and opens connections, is not counted. A step shorter
+    than `shortest` seconds is called several times in a row and the mean of these calls is kept.
 
     Args:
         steps: what to call, by name.
@@ -71,7 +70,7 @@ class Spread:
     Attributes:
         median: of the measurements.
         low, high: interval for the median of their distribution, whatever that is.
-        least: what comes closest to an undisturbed machine; used where two are compared.
+        least: the smallest measurement, the closest to an undisturbed machine; comparisons use it.
     """
 
     median: float
@@ -86,7 +85,7 @@ class Spread:
         The interval's ends are order statistics: their ranks are quantiles of Binomial(n, 1/2).
 
         Raises:
-            ValueError: a negative or non-finite one, or too few for the confidence.
+            ValueError: a value is negative or not finite, or there are too few for the confidence.
         """
         values = np.sort(nonnegative("seconds", seconds), axis=None)
         rank = int(binom.ppf((1 - confidence) / 2, values.size, 0.5)) if values.size else 0

@@ -12,9 +12,9 @@ from repro.federated.random_participation import Settings, train
 from repro.models import build
 from reproduce.papers.random_participation.runs import (
     CURVES,
-    noise_levels,
-    random_participation_run,
-    random_participation_tasks,
+    justified_noise,
+    training_run,
+    training_tasks,
 )
 
 SIZES = np.array([5, 0, 12, 7])
@@ -227,7 +227,7 @@ PARAMETERS = {
 
 
 def test_the_tasks_of_a_figure():
-    tasks = random_participation_tasks(PARAMETERS)
+    tasks = training_tasks(PARAMETERS)
     assert len(tasks) == 2 * len(CURVES) and [seed for _, _, seed in tasks] == [0, 1] * len(CURVES)
     assert {f for f, _, _ in tasks} == {"random_participation/training"}
     sigma = [config["sigma"] for _, config, _ in tasks[::2]]
@@ -239,7 +239,7 @@ def test_the_tasks_of_a_figure():
 def test_noise_levels_are_rounded_up_and_justified():
     from repro.accounting import OnlyLocalSampling, RandomParticipation, WeakClientSampling
 
-    sigma = noise_levels(0.015, 1e-6, p=0.1, q=0.001, samples_per_client=1000, clip=1.0)
+    sigma = justified_noise(0.015, 1e-6, p=0.1, q=0.001, samples_per_client=1000, clip=1.0)
     mechanisms = {
         "scheme": RandomParticipation(sigma["scheme"], p=0.1, q=0.001, samples_per_client=1000),
         "wcs": WeakClientSampling(sigma["wcs"], p=0.1, q=0.001),
@@ -261,8 +261,8 @@ def test_noise_levels_are_rounded_up_and_justified():
 def test_a_run_is_a_pure_function_and_json_able():
     import json
 
-    _, config, _ = random_participation_tasks(PARAMETERS)[6]
-    first, again, other = (random_participation_run(config, seed) for seed in (0, 0, 1))
+    _, config, _ = training_tasks(PARAMETERS)[6]
+    first, again, other = (training_run(config, seed) for seed in (0, 0, 1))
     assert first == again != other
     assert json.loads(json.dumps(first, allow_nan=False)) == first
     assert first["iteration"] == [0, 20, 40] and len(first["accuracy"]) == 3
@@ -271,8 +271,8 @@ def test_a_run_is_a_pure_function_and_json_able():
 
 
 def test_training_without_privacy_learns_and_beats_the_trivial_answer():
-    _, config, _ = random_participation_tasks({**PARAMETERS, "iterations": 150})[0]
-    run = random_participation_run(config, 0)
+    _, config, _ = training_tasks({**PARAMETERS, "iterations": 150})[0]
+    run = training_run(config, 0)
     assert run["accuracy"][-1] > 0.9 > 0.2 > run["majority"]
 
 
@@ -288,8 +288,8 @@ def test_training_without_privacy_learns_and_beats_the_trivial_answer():
     ],
 )
 def test_bad_configurations(change, message):
-    _, config, _ = random_participation_tasks(PARAMETERS)[0]
+    _, config, _ = training_tasks(PARAMETERS)[0]
     with pytest.raises(ValueError, match=message):
-        random_participation_run({**config, **change}, 0)
+        training_run({**config, **change}, 0)
     with pytest.raises(ValueError, match="misses 'q'"):
-        random_participation_run({k: v for k, v in config.items() if k != "q"}, 0)
+        training_run({k: v for k, v in config.items() if k != "q"}, 0)

@@ -55,3 +55,7 @@ def config(method, **changes):
     )  # fmt: skip
     full |= {"method": method, **changes}
     return {key: full[key] for key in keys_of(method)}
+
+
+def tensors(*shape, seed=0):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))

@@ -14,7 +14,7 @@ TINY = {
     "floor": 0.01, "gradient": "straight_through", "bound": 1.0, "update_epsilon": 5.0,
     "update_delta": 1e-5, "clip": 1.0, "images": 4, "public": 100, "window": 7, "steps": 3,
     "restarts": 2, "variation": 0.1, "seen": 60, "seen_first": 2, "samples": 2, "averaged": 2,
-    "guesses": 2, "epsilons": [5.0, 0.1], "gradients": True, "masks": True, "shown": 2,
+    "guesses": 2, "copies": 3, "versions": 2, "epsilons": [5.0, 0.1], "gradients": True, "masks": True, "shown": 2,
 }  # fmt: skip
 
 

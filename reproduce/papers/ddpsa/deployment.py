@@ -9,16 +9,16 @@ from dataclasses import replace
 import numpy as np
 
 from repro._validate import choice, integer
-from repro.accounting.ddpsa.costs import MECHANISMS
+from repro.accounting.ddpsa.printed import MECHANISMS
 from repro.datasets.plane import plane
 from repro.federated.ddpsa.algorithm import Array, Training, mechanism, upload
 from repro.secagg import Cluster, Round
-from repro.secagg.closing import Closing
+from repro.secagg.client import Closing
 from reproduce.papers.ddpsa.timing import OneByOne
 
 
 class Deployment(Closing):
-    """The four mechanisms over real servers: m + 1 processes that share, and one that does not.
+    """The four mechanisms over real servers: m + 1 processes that share, and a single server.
 
     A round of any of them: the model is broadcast, every client (one after the other, in this
     process) computes its upload, the uploads travel, are added up, and the server steps. Without
@@ -29,7 +29,8 @@ class Deployment(Closing):
         records: of all clients together, a multiple of 3 and of `clients`.
         clients: n.
         servers: m of the mechanisms that share.
-        clip, epsilon: of the mechanisms with noise.
+        clip: Delta of the mechanisms with noise, > 0.
+        epsilon: of a client and round, for the mechanisms with noise, > 0.
         seed: of data and noise.
 
     Attributes:
@@ -51,7 +52,7 @@ class Deployment(Closing):
         self._clip, self._scale = clip, clip / epsilon
         self._held = records // integer("clients", clients, 1)
         self._noise = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(3,)))
-        self._going = {
+        self._training = {
             name: Training(
                 data,
                 # all sums are the servers', those of plain vectors as well
@@ -87,12 +88,12 @@ class Deployment(Closing):
 
     def model(self, name: str) -> Array:
         """The model of a mechanism now, shape (3,)."""
-        return self._going[choice("name", name, MECHANISMS)].models[0, 0]
+        return self._training[choice("name", name, MECHANISMS)].models[0, 0]
 
     def round(self, name: str) -> float:
         """The next round of a mechanism, each client's records as one array; its seconds."""
         begin = time.perf_counter()
-        self._going[choice("name", name, MECHANISMS)].round()
+        self._training[choice("name", name, MECHANISMS)].round()
         return time.perf_counter() - begin
 
     def round_one_by_one(self, name: str) -> float:

@@ -19,12 +19,12 @@ for (const row of box.tBodies[0].rows)
 class Filterable:
     """Shows a data frame; where scripts run (JupyterLab, a website), typing above a column filters.
 
-    Where they do not (a preview on a hosting site), the whole table is there all the same. A row stays if
-    every column contains the text typed above it, in any case of letters.
+    Elsewhere (a preview on a hosting site) the whole table is shown. A row is kept if every column
+    contains the text typed above it, in upper or lower case.
 
     Args:
-      table: what to show; cells are printed with `str`, without the index.
-      rows: height of the scrolled window, in rows, >= 1.
+        table: what to show; cells are printed with `str`, without the index.
+        rows: height of the scrolled window, in rows, >= 1.
     """
 
     def __init__(self, table: pd.DataFrame, *, rows: int = 20) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from repro._validate import choice, integer
 from repro.accounting.ddpsa.printed import median_norm
 from repro.datasets.plane import Plane, plane
-from repro.federated.ddpsa.algorithm import Array, Setting, train
+from repro.federated.ddpsa.algorithm import Array, Variant, train
 from repro.federated.ddpsa.clients import Federation, signed_norms
 from reproduce.papers.ddpsa import measures
 
@@ -20,11 +20,13 @@ STARTS = ("uniform", "zero")
 """The first models: uniform on [-1/sqrt(2), 1/sqrt(2)], as a layer with two inputs has them in
 PyTorch unless told otherwise, or all zero."""
 
-Task = tuple[str, dict[str, Any], int]
-"""Name, configuration, seed: the arguments of a task."""
+PILOT_SEEDS = range(1000, 1005)
+"""Seeds of the runs without noise that the clip comes from: others than the seeds of the runs shown."""
 
-_RUN = "ddpsa/training"
-_MEDIANS = "ddpsa/medians"
+Task = tuple[str, dict[str, Any], int]
+"""Name in the catalogue, configuration, seed: the arguments of a task."""
+
+_RUN, _MEDIANS = "ddpsa/training", "ddpsa/medians"
 _DIGITS = 6  # significant ones, kept of a loss
 _EVERY = 10  # rounds between those whose gradients count in a median over training
 
@@ -47,14 +49,14 @@ the next; early stopping; from which round on it stays within twice its final le
 
 
 def ddpsa_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
-    """Train all settings in all runs at once, and measure them.
+    """Train all variants in all runs at once, and measure them.
 
     Args:
         config: JSON-able, all keys required: "records" (of all parts), "share" (1 / share of the
             training records is used: a client's part of them, for clients that train alone),
             "runs" (R), "rounds" (T), "batch" (records that a client uses in a round, 0 for all),
             "start" (of `STARTS`), "points" (rounds at which losses are kept), "pairs" (pairs of
-            places in "settings" whose models are compared) and "settings" (S of them, from
+            places in "variants" whose models are compared) and "variants" (S of them, from
             `as_config`).
         seed: of the first run, >= 0; run r has seed + r, which decides its records, start and
             noise. What a run gives does not depend on the others.
@@ -72,26 +74,26 @@ def ddpsa_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
             encoded.
     """
     _check_keys(config, _RUN_KEYS)
-    settings = [_from_config(one) for one in config["settings"]]
+    variants = [_from_config(values) for values in config["variants"]]
     seeds = range(seed, seed + integer("runs", config["runs"], 1))
     training, _, test = plane(seeds, config["records"])
     kept = training.inputs.shape[1] // integer("share", config["share"], 1)
     training = Plane(training.inputs[:, :kept], training.targets[:, :kept])
-    batches = _batches(settings, kept, config["batch"])
+    batches = _batches(variants, kept, config["batch"])
     path = train(
-        training, settings, config["rounds"], seeds, start(seeds, config["start"]), batches=batches
+        training, variants, config["rounds"], seeds, start(seeds, config["start"]), batches=batches
     )
     points = [integer("points", point, 0, config["rounds"]) for point in config["points"]]
-    loss, seen = measures.losses(path, training), measures.losses(path[points], test)
+    loss, test_loss = measures.losses(path, training), measures.losses(path[points], test)
     tail = path[-max(1, len(path) // 4) :].mean(axis=0, keepdims=True)
     distances = [
         np.sqrt(np.square(path[:, :, i] - path[:, :, j]).sum(2)) for i, j in config["pairs"]
     ]
     return {
         "train": _rounded(loss[points].transpose(2, 1, 0)),
-        "test": _rounded(seen.transpose(2, 1, 0)),
+        "test": _rounded(test_loss.transpose(2, 1, 0)),
         "averaged": _rounded(measures.losses(tail, test)[0].T),
-        "r2": np.round(measures.r_squared(seen, test), 8).transpose(2, 1, 0).tolist(),
+        "r2": np.round(measures.r_squared(test_loss, test), 8).transpose(2, 1, 0).tolist(),
         "converged": {
             name: [[None if math.isnan(t) else int(t) for t in row] for row in rule(loss, value).T]
             for name, (rule, value) in _CRITERIA.items()
@@ -121,7 +123,7 @@ def medians_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
     _check_keys(config, _MEDIANS_KEYS)
     seeds = range(seed, seed + integer("runs", config["runs"], 1))
     training, _, _ = plane(seeds, config["records"])
-    plain = Setting(1, math.inf, math.inf, False, config["adam"], config["learning_rate"])
+    plain = Variant(1, math.inf, math.inf, False, config["adam"], config["learning_rate"])
     rounds = [integer("rounds", last, 0) for last in config["rounds"]]
     path = train(training, [plain], max(1, *rounds), seeds, start(seeds, config["start"]))
     federation = Federation.deal(training, [1])
@@ -140,7 +142,7 @@ def start(seeds: Sequence[int], kind: str) -> Array:
 
 
 def run_task(
-    parameters: Mapping[str, Any], settings: Sequence[Setting], seed: int = 0, **changes: Any
+    parameters: Mapping[str, Any], variants: Sequence[Variant], seed: int = 0, **changes: Any
 ) -> Task:
     """A call of `ddpsa_run` with a notebook's "records", "runs" and "rounds".
 
@@ -149,7 +151,7 @@ def run_task(
     """
     known = {key: parameters[key] for key in ("records", "runs", "rounds")}
     others = {"share": 1, "batch": 0, "start": "uniform", "pairs": []}
-    config = {**others, **known, "settings": [as_config(s) for s in settings], **changes}
+    config = {**others, **known, "variants": [as_config(s) for s in variants], **changes}
     config.setdefault("points", points(config["rounds"]))
     return _RUN, config, seed
 
@@ -157,10 +159,10 @@ def run_task(
 def medians_task(
     parameters: Mapping[str, Any], rounds: Sequence[int], seed: int, **changes: Any
 ) -> Task:
-    """A call of `medians_run` for Adam, or what `changes` say."""
+    """A call of `medians_run` with a notebook's "records", for Adam, or what `changes` say."""
     config = {
         "records": parameters["records"],
-        "runs": parameters["pilot_runs"],
+        "runs": len(PILOT_SEEDS),
         "start": "uniform",
         "adam": True,
         "learning_rate": 0.001,
@@ -175,30 +177,30 @@ def points(rounds: int, also: Sequence[int] = ()) -> list[int]:
     return sorted({*range(0, rounds + 1, every), rounds, *(t for t in also if t <= rounds)})
 
 
-def as_config(setting: Setting) -> dict[str, Any]:
-    """A setting as JSON has it: None in the place of infinity."""
-    return {key: None if value == math.inf else value for key, value in asdict(setting).items()}
+def as_config(variant: Variant) -> dict[str, Any]:
+    """A variant as JSON has it: None in the place of infinity."""
+    return {key: None if value == math.inf else value for key, value in asdict(variant).items()}
 
 
-def _from_config(values: Mapping[str, Any]) -> Setting:
-    return Setting(**{key: math.inf if value is None else value for key, value in values.items()})
+def _from_config(values: Mapping[str, Any]) -> Variant:
+    return Variant(**{key: math.inf if value is None else value for key, value in values.items()})
 
 
-def _batches(settings: Sequence[Setting], records: int, batch: int) -> int:
+def _batches(variants: Sequence[Variant], records: int, batch: int) -> int:
     """Into how many batches of `batch` the clients cut their records; 1 where batch is 0."""
     if not integer("batch", batch, 0):
         return 1
-    counts = {records / (setting.clients * batch) for setting in settings}
+    counts = {records / (variant.clients * batch) for variant in variants}
     if len(counts) != 1 or not (count := counts.pop()).is_integer():
         raise ValueError(
-            f"batch must cut the clients' records into equally many batches in all settings, "
-            f"got {batch} for {records} records and {sorted({s.clients for s in settings})} clients"
+            f"batch must cut the clients' records into equally many batches in all variants, "
+            f"got {batch} for {records} records and {sorted({s.clients for s in variants})} clients"
         )
     return int(count)
 
 
 _RUN_KEYS = {
-    "records", "share", "runs", "rounds", "batch", "start", "points", "pairs", "settings",
+    "records", "share", "runs", "rounds", "batch", "start", "points", "pairs", "variants",
 }  # fmt: skip
 _MEDIANS_KEYS = {"records", "runs", "start", "adam", "learning_rate", "rounds"}
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from repro._validate import choice, integer, nonnegative, positive
+from repro.accounting._pld import losses, one_sided
 from repro.accounting.laplace import SummedLaplace
 
 __all__ = [
@@ -22,20 +24,22 @@ __all__ = [
 ]
 
 
-def two_scales_delta(epsilon, *, shift: float, scale: float, other: float):
+def two_scales_delta(
+    epsilon: ArrayLike, *, shift: float, scale: float, other: float
+) -> float | np.ndarray:
     """Hockey-stick divergence of Laplace(shift, scale) from Laplace(0, other), any two scales.
 
     What an observer gains when not only the value but the noise itself depends on the data. With equal
     scales it is the Laplace mechanism; with scale > other it stays positive for every epsilon.
 
     Args:
-      epsilon: >= 0, scalar or array.
-      shift: difference of the two centres, any sign.
-      scale, other: scales of the first law and of the second, > 0.
+        epsilon: >= 0, scalar or array.
+        shift: difference of the two centres, any sign.
+        scale, other: scales of the first law and of the second, > 0.
 
     Returns:
-      delta, float or array, exact: the log ratio is linear between the two centres and beyond, so each
-      event is a union of at most three intervals.
+        delta, float or array, exact: the log ratio is linear between the two centres and beyond, so each
+        event is a union of at most three intervals.
     """
     epsilon = nonnegative("epsilon", epsilon)
     scale, other = float(positive("scale", scale)), float(positive("other", other))
@@ -62,7 +66,7 @@ def _laplace_cdf(x: np.ndarray) -> np.ndarray:
     return np.where(x < 0, tail, 1 - tail)
 
 
-def split_ratio(epsilon, *, pure: float, clients: int, pieces: int) -> float:
+def split_ratio(epsilon: ArrayLike, *, pure: float, clients: int, pieces: int) -> float:
     """How much more a move split over three coordinates can leak than one along a single coordinate.
 
     The splits (v1, v2, v3) of the l1 length `pure`, v1 >= v2 >= v3 >= 0, are covered by cells of width
@@ -71,21 +75,21 @@ def split_ratio(epsilon, *, pure: float, clients: int, pieces: int) -> float:
     upwards.
 
     Args:
-      epsilon: where to compare, array in [0, pure).
-      pure: l1 length of the move over the scale of each client's noise, > 0.
-      clients: n >= 1.
-      pieces: cells along each coordinate, >= 3.
+        epsilon: where to compare, array in [0, pure).
+        pure: l1 length of the move over the scale of each client's noise, > 0.
+        clients: n >= 1.
+        pieces: cells along each coordinate, >= 3.
 
     Returns:
-      largest ratio, over cells and epsilon, of that bound to the exact divergence of a single coordinate
-      moved by `pure`: an upper bound on what a split can gain. It is above 1, since a cell contains the
-      single coordinate, and falls towards its limit as `pieces` grows.
+        largest ratio, over cells and epsilon, of that bound to the exact divergence of a single coordinate
+        moved by `pure`: an upper bound on what a split can gain. It is above 1, since a cell contains the
+        single coordinate, and falls towards its limit as `pieces` grows.
     """
     epsilon = np.atleast_1d(nonnegative("epsilon", epsilon))
     pure, pieces = float(positive("pure", pure)), integer("pieces", pieces, 3)
     step = pure / pieces
     interval = step / 4
-    losses = [np.ones(1)] + [
+    masses = [np.ones(1)] + [
         _dense(SummedLaplace(1.0, clients=clients, sensitivity=step * k), interval)
         for k in range(1, pieces + 1)
     ]
@@ -94,7 +98,7 @@ def split_ratio(epsilon, *, pure: float, clients: int, pieces: int) -> float:
     for third in range(pieces // 3 + 1):
         for second in range(third, (pieces - third) // 2 + 1):
             first = pieces - second - third
-            mass = np.convolve(np.convolve(losses[first], losses[second + 1]), losses[third + 1])
+            mass = np.convolve(np.convolve(masses[first], masses[second + 1]), masses[third + 1])
             loss = interval * (np.arange(mass.size) - mass.size // 2)
             above = np.maximum(-np.expm1(epsilon[:, None] - loss), 0.0) @ mass
             worst = max(worst, float(np.max(above / single)))
@@ -103,25 +107,25 @@ def split_ratio(epsilon, *, pure: float, clients: int, pieces: int) -> float:
 
 def _dense(mechanism: SummedLaplace, interval: float) -> np.ndarray:
     """Masses of the discretised loss, from the negative of the largest loss to the largest."""
-    pmf = mechanism.pld(interval=interval)._pmf_remove.to_dense_pmf()
-    reach = max(-pmf._lower_loss, pmf._lower_loss + pmf.size - 1)
-    mass = np.zeros(2 * reach + 1)
-    mass[pmf._lower_loss + reach :][: pmf.size] = pmf._probs
-    return mass
+    _, first, mass, _ = losses(one_sided(mechanism.pld(interval=interval), "remove")[0])
+    reach = max(-first, first + mass.size - 1)
+    result = np.zeros(2 * reach + 1)
+    result[first + reach :][: mass.size] = mass
+    return result
 
 
 def client_shares(secret: int, *, modulus: int, servers: int, reading: str) -> np.ndarray:
     """All outcomes, equally likely, of Algorithm 1 for one secret.
 
     Args:
-      secret: in [0, modulus).
-      modulus: p >= 2, small.
-      servers: m >= 2.
-      reading: of the line "s_m = S - (sum) mod p": "reduced" takes the whole right side modulo p,
-        "literal" only the sum, as operator precedence has it.
+        secret: in [0, modulus).
+        modulus: p >= 2, small.
+        servers: m >= 2.
+        reading: of the line "s_m = S - (sum) mod p": "reduced" takes the whole right side modulo p,
+            "literal" only the sum, as operator precedence has it.
 
     Returns:
-      integers, shape (modulus^(servers - 1), servers): one row for each draw of the first m - 1 shares.
+        integers, shape (modulus^(servers - 1), servers): one row for each draw of the first m - 1 shares.
     """
     integer("modulus", modulus, 2)
     integer("secret", secret, 0, modulus - 1)
@@ -140,12 +144,12 @@ def server_sums(
     """All outcomes, equally likely, of what the servers send on when these clients share.
 
     Args:
-      secrets: one per client, each in [0, modulus).
-      modulus, servers: as for `client_shares`.
-      reduced: whether servers reduce their sums modulo p; Algorithm 2 does not say so.
+        secrets: one per client, each in [0, modulus).
+        modulus, servers: as for `client_shares`.
+        reduced: whether servers reduce their sums modulo p; Algorithm 2 does not say so.
 
     Returns:
-      integers, shape (outcomes, servers).
+        integers, shape (outcomes, servers).
     """
     sums = np.zeros((1, servers), int)
     for secret in secrets:
@@ -158,16 +162,16 @@ def mutual_information(views: list[np.ndarray]) -> float:
     """Bits that a view tells about a uniform secret, by counting.
 
     Args:
-      views: one array per secret, shape (outcomes, numbers): its equally likely outcomes.
+        views: one array per secret, shape (outcomes, numbers): its equally likely outcomes.
 
     Returns:
-      I(secret; view) >= 0.
+        I(secret; view) >= 0.
     """
     rows = np.concatenate(views)
     label = np.repeat(np.arange(len(views)), [len(view) for view in views])
-    _, seen = np.unique(rows, axis=0, return_inverse=True)
-    joint = np.zeros((len(views), seen.max() + 1))
-    np.add.at(joint, (label, seen.ravel()), 1.0)
+    _, outcome = np.unique(rows, axis=0, return_inverse=True)
+    joint = np.zeros((len(views), outcome.max() + 1))
+    np.add.at(joint, (label, outcome.ravel()), 1.0)
     joint /= joint.sum(1, keepdims=True) * len(views)
     product = joint.sum(1, keepdims=True) * joint.sum(0, keepdims=True)
     some = joint > 0
@@ -182,11 +186,11 @@ def view_loss(
     Every probability is summed exactly over both clients' noise and all their shares.
 
     Args:
-      laws: law of the first client's noisy element on two neighbouring data sets, shape (2, modulus).
-      other: law of the second client's, shape (modulus,).
-      servers: m >= 2.
-      seen: servers whose shares of both clients the observer sees.
-      total: whether it sees the sum of the two elements, too.
+        laws: law of the first client's noisy element on two neighbouring data sets, shape (2, modulus).
+        other: law of the second client's, shape (modulus,).
+        servers: m >= 2.
+        seen: servers whose shares of both clients the observer sees.
+        total: whether it sees the sum of the two elements, too.
     """
     modulus = len(other)
     shares = np.array(

@@ -62,7 +62,7 @@ def load_survey() -> pd.DataFrame:
     """The table, one row an article; missing numbers are nan.
 
     Raises:
-      FileNotFoundError: the file is missing from the project.
+        FileNotFoundError: the file is missing from the project.
     """
     return pd.read_csv(
         paths.DATA / "surveys" / "ddpsa_table1.csv",
@@ -74,7 +74,7 @@ def family(mechanisms: pd.Series) -> pd.Series:
     """The group in `FAMILIES` of each entry of the column `mechanism`.
 
     Raises:
-      ValueError: a mechanism that is in no group.
+        ValueError: a mechanism that is in no group.
     """
     groups = {name: group for group, names in FAMILIES.items() for name in names}
     if unknown := sorted(set(mechanisms) - set(groups)):

@@ -1,10 +1,12 @@
 """A client's work in a round of ddpsa, operation by operation, to be timed: Table II.
 
 There are two ways to do it, and they differ by orders of magnitude: all records as one array
-(`ddpsa_clients`), and one record after the other, as the box of Algorithm 2 is written (`OneByOne`).
+(`clipped_sums`), and one record after the other, as the box of Algorithm 2 is written (`OneByOne`).
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -17,8 +19,7 @@ from repro.federated.ddpsa.clients import Array, Federation, clipped_sums
 from repro.secagg import Cluster, FixedPoint, Round, discrete_laplace, share
 from reproduce.papers.clock import Step
 
-OPERATIONS = ("clipping", "noise", "addition", "encoding", "sharing", "transmission")
-"""The rows of Table II."""
+_SHARED = 1000  # numbers in the vector that is shared over few and many servers
 
 
 class OneByOne:
@@ -117,6 +118,48 @@ def clip_step(dimension: int, clip: float, seed: int) -> Step:
         np.add(total, gradient / max(1.0, float(np.abs(gradient).sum()) / clip), out=total)
 
     return clipping
+
+
+def growing_steps(
+    generator: np.random.Generator,
+    sizes: Sequence[int],
+    many_servers: int,
+    *,
+    records: int,
+    clip: float,
+    epsilon: float,
+    clients: int,
+    servers: int,
+    seed: int,
+) -> dict[tuple[str, int], Step]:
+    """A client's operations on vectors of many lengths, and sharing over few and many servers.
+
+    Args:
+        generator: draws the vectors.
+        sizes: d, the lengths of the vectors.
+        many_servers: m of the second "sharing, by m"; the first has `servers`.
+        records: N_i, for the scale of the noise.
+        clip: Delta > 0.
+        epsilon: of a client and round, > 0.
+        clients: n, for the range that the encoding allows.
+        servers: m.
+        seed: of the noise and of the gradient that is clipped.
+
+    Returns:
+        (operation, d) or ("sharing, by m", m) -> what to time; clipping is that of one gradient.
+    """
+    common = {"clients": clients, "seed": seed}
+    scale = clip / epsilon / records
+    steps: dict[tuple[str, int], Step] = {}
+    for d in sizes:
+        vector = generator.normal(size=(1, d))
+        steps["clipping", d] = clip_step(d, clip, seed)
+        operations = vector_steps(vector, servers=servers, scale=scale, **common)
+        steps |= {(name, d): step for name, step in operations.items()}
+    for m in (servers, many_servers):
+        vector = generator.normal(size=(1, _SHARED))
+        steps["sharing, by m", m] = vector_steps(vector, servers=m, scale=1.0, **common)["sharing"]
+    return steps
 
 
 def transmissions(

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from repro._validate import in_unit, positive
 from repro.accounting import GaussianMechanism
 from repro.accounting._losses import threshold
+from repro.accounting._pld import one_sided
 from repro.accounting.mspafl import printed
 from repro.accounting.mspafl.round import AveragedUploads
 from repro.accounting.mspafl.run import (
@@ -172,7 +173,7 @@ def ended_run(
     """
     single = mechanism.pld(method=method, interval=mechanism._loss_step(method))
     runs = [single.self_compose(int(count)) for count in rounds]
-    both = [(run._pmf_remove, run._pmf_add) for run in runs]
+    both = [one_sided(run) for run in runs]
     target = np.array([delta])
     return np.array([max(float(threshold(pmf, target)[0]) for pmf in pair) for pair in both])
 

@@ -1,14 +1,16 @@
-"""What the rows of partitioning's tables guarantee, and what was reduced against the paper."""
+"""Tables 1 and 2 and section 4.2: what their rows guarantee, which claims hold, what was reduced."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from repro.accounting import ModelSplitting, PoissonGaussian, compose
+from reproduce.papers.partitioning.claims import Finding
+from reproduce.papers.statistics import alike, order
 
 PAPER_MODELS = ("resnet101", "wrn_40_4")
 
@@ -18,11 +20,16 @@ def spent(
 ) -> dict[str, dict[str, float]]:
     """Epsilon at "delta" of a whole run, for every row with noise.
 
-    Returns: name -> "sigma"; "known": the bound without amplification by splitting (an adversary
-    who knows every sample's submodel); "lower" and "upper": the bracket of what the adversary of
-    the paper, who does not, can tell apart.
+    Args:
+        parameters: "participations", "iterations" and "delta" of the run.
+        curves: of `table_curves`.
+
+    Returns:
+        name -> "sigma"; "known": the bound without amplification by splitting (an adversary who
+        knows every sample's submodel); "lower" and "upper": the bracket of what the adversary of
+        the paper, who does not, can tell apart.
     """
-    found = {}
+    cost = {}
     rate = parameters["participations"] / parameters["iterations"]
     for name, curve in curves.items():
         if not curve["sigma"]:
@@ -41,12 +48,12 @@ def spent(
             for d in {1, curve["submodels"]}
         }
         own = run[curve["submodels"]]
-        found[name] = {
+        cost[name] = {
             "sigma": float(curve["sigma"]),
             "known": float(run[1].epsilon(parameters["delta"])),
             **{m: float(own.epsilon(parameters["delta"], method=m)) for m in ("lower", "upper")},
         }
-    return found
+    return cost
 
 
 def sampling_spent(
@@ -60,10 +67,15 @@ def sampling_spent(
     random permutation of the iterations into blocks), and one of n iterations, hidden, is model
     splitting with n submodels.
 
-    Returns: name -> "sigma" and "upper".
+    Args:
+        parameters: of the figure.
+        curves: of `sampling_curves`.
+
+    Returns:
+        name -> "sigma" and "upper".
     """
     norm = float(np.hypot(parameters["clip"], parameters["unsplit_clip"]))
-    found = {}
+    cost = {}
     for name, curve in curves.items():
         if not curve["sigma"]:
             continue
@@ -73,11 +85,11 @@ def sampling_spent(
             spent_by = compose(PoissonGaussian(sigma, rate=k / rounds, sensitivity=norm), rounds)
         else:
             spent_by = compose(ModelSplitting(sigma, submodels=rounds // k, clip=norm), k)
-        found[name] = {
+        cost[name] = {
             "sigma": float(sigma),
             "upper": float(spent_by.epsilon(parameters["delta"])),
         }
-    return found
+    return cost
 
 
 def is_full(parameters: Mapping[str, Any]) -> bool:
@@ -103,3 +115,88 @@ def reduction(parameters: Mapping[str, Any], results: list[Mapping[str, Any]]) -
 def best(finals: NDArray) -> float:
     """The paper's way to report seeds: the best of them."""
     return float(np.max(finals))
+
+
+def commits(profile: str, records: Sequence[Mapping[str, Any]]) -> str:
+    """The commits with which published runs were made, for a caption; "" in the quick profile."""
+    if profile == "quick":
+        return ""
+    made = sorted({str(record["provenance"].get("commit"))[:10] for record in records})
+    return f" Runs of commit {', '.join(made)}."
+
+
+def summary(runs: NDArray) -> dict[str, Any]:
+    """Runs (seeds, …) with their mean, and the deviation of final values from 2 seeds on."""
+    runs = np.asarray(runs, dtype=float)
+    kept: dict[str, Any] = {"runs": runs, "mean": runs.mean(axis=0)}
+    if runs.ndim == 1 and len(runs) > 1:
+        kept["deviation"] = runs.std(ddof=1)
+    return kept
+
+
+def accuracies(finals: NDArray) -> dict[str, str]:
+    """Mean and deviation over the seeds, and the best of them, in per cent, for a table."""
+    spread = f" ± {100 * finals.std(ddof=1):.1f}" if len(finals) > 1 else ""
+    return {
+        "accuracy in %": f"{100 * finals.mean():.1f}{spread}",
+        "best seed in %": f"{100 * best(finals):.1f}",
+    }
+
+
+def table_rows(submodels: Sequence[int]) -> list[str]:
+    """The rows of tables 1 and 2, for each number of submodels d > 1."""
+    kinds = ("amplification", "baseline")
+    return ["relaxation"] + [f"{kind}_{d}" for d in submodels for kind in kinds]
+
+
+def table_findings(finals: Mapping[str, NDArray], submodels: Sequence[int]) -> dict[str, Finding]:
+    """The orders that tables 1 and 2 claim, by claim; none with a single seed.
+
+    Args:
+        finals: final accuracies of every row, shape (seeds,), paired.
+        submodels: numbers of submodels, d > 1.
+    """
+    if len(finals["relaxation"]) < 2:
+        return {}
+    hint = "reduced network, little data and few seeds; profile paper could tell"
+
+    def reason(unclear: str) -> str:
+        return f"gap not above twice its standard error: {unclear}; {hint}"
+
+    decided = {}
+    for d in submodels:
+        ranked = order({name: finals[name] for name in (f"amplification_{d}", f"baseline_{d}")})
+        decided[f"amplified-{d}"] = Finding(ranked.holds, ranked.text, reason(ranked.unclear))
+    best_row = {"relaxation": finals["relaxation"]}
+    rivals = {name: order({**best_row, name: finals[name]}) for name in table_rows(submodels)[1:]}
+    if rivals:
+        behind = "; ".join(ranked.unclear for ranked in rivals.values() if not ranked.holds)
+        leads = ", ".join(
+            f"{100 * (finals['relaxation'] - finals[name]).mean():.1f} ahead of {name}"
+            for name in rivals
+        )
+        decided["relaxation-best"] = Finding(not behind, f"in points: {leads}", reason(behind))
+    if len(submodels) > 1:
+        pairs = [
+            order({f"{kind}_{d}": finals[f"{kind}_{d}"] for d in sorted(submodels)})
+            for kind in ("baseline", "amplification")
+        ]
+        behind = "; ".join(ranked.unclear for ranked in pairs if not ranked.holds)
+        text = "; ".join(ranked.text for ranked in pairs)
+        decided["fewer-better"] = Finding(not behind, text, reason(behind))
+    return decided
+
+
+def sampling_findings(finals: Mapping[str, NDArray]) -> dict[str, Finding]:
+    """Whether balanced and Poisson sampling are about equally accurate; none with a single seed."""
+    decided = {}
+    for kind in ("scratch", "tuned"):
+        balanced, poisson = finals[f"{kind}_balanced"], finals[f"{kind}_poisson"]
+        if len(balanced) > 1:
+            holds, text = alike(balanced, poisson)
+            decided[f"{kind}-alike"] = Finding(
+                holds,
+                f"balanced - Poisson = {text}",
+                "more than twice the standard error, and more than one point",
+            )
+    return decided

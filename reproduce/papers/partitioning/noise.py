@@ -2,7 +2,7 @@
 
 The tables print the standard deviation of the noise divided by a clipping norm and by the expected
 number of contributions, but not how the two clips, the two parts of the model and the sampling
-enter. Every reading tried is one entry of :data:`READINGS`.
+enter. Every reading tried is one entry of `READINGS`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ __all__ = [
     "TABLE_2",
     "FineTuning",
     "balanced_sigma",
-    "fitted_rate",
     "fitted_unsplit_clip",
     "noise_column",
     "poisson_sigma",
@@ -99,24 +98,29 @@ def _sigma(curve: Callable[[float], np.ndarray], rounds: int) -> float:
     def excess(sigma: float) -> float:
         return float(convert_epsilon(rounds * curve(sigma), _ALPHA, _DELTA)) - _EPSILON
 
-    return brentq(excess, 0.1, 300.0, xtol=1e-9)
+    low, high = 0.1, 300.0
+    while excess(low) < 0:
+        low /= 2
+    while excess(high) > 0:
+        high *= 2
+    return brentq(excess, low, high, xtol=1e-9)
 
 
 def noise_column(
-    table: FineTuning, rate: float, *, reading: str, unsplit_clip: float = 0.5
+    table: FineTuning, rate: float, reading: str, unsplit_clip: float = 0.5
 ) -> dict[int, float]:
     """The column that one reading gives: submodels -> noise.
 
     The split part is clipped to half of the norm that the table's noise is relative to.
 
     Args:
-      table: :data:`TABLE_1` or :data:`TABLE_2`.
-      rate: sampling rate, in (0, 1].
-      reading: a key of :data:`READINGS`.
-      unsplit_clip: clip of the part that is not split, in units of that norm, > 0.
+        table: `TABLE_1` or `TABLE_2`.
+        rate: sampling rate, in (0, 1].
+        reading: a key of `READINGS`.
+        unsplit_clip: clip of the part that is not split, in units of that norm, > 0.
 
     Returns:
-      standard deviation of the noise over the norm and over ``rate * population``.
+        standard deviation of the noise over the norm and over `rate * population`.
     """
     choice("reading", reading, tuple(READINGS))
     unsplit = float(positive("unsplit_clip", unsplit_clip))
@@ -128,39 +132,27 @@ def noise_column(
     }
 
 
-def _fitted(table: FineTuning, baseline_noise: Callable, low: float, high: float, what: str):
-    baseline = replace(table, printed={1: table.printed[1]})
-
-    def excess(x: float) -> float:
-        return baseline_noise(baseline, x)[1] / table.printed[1] - 1
-
-    if excess(low) * excess(high) > 0:
-        raise ValueError(f"no {what} in [{low}, {high}] gives the printed {table.printed[1]}")
-    return brentq(excess, low, high, xtol=1e-7)
-
-
-def fitted_rate(table: FineTuning, *, reading: str) -> float:
-    """The sampling rate, in [0.02, 1], at which a reading gives the printed row without splitting.
-
-    Raises:
-      ValueError: there is none.
-    """
-    return _fitted(table, partial(noise_column, reading=reading), 0.02, 1.0, "rate")
-
-
-def fitted_unsplit_clip(table: FineTuning, rate: float, *, reading: str) -> float:
+def fitted_unsplit_clip(table: FineTuning, rate: float, reading: str) -> float:
     """The unsplit clip, in [0.05, 1], at which a reading gives the printed row without splitting.
 
+    Args:
+        table: `TABLE_1` or `TABLE_2`.
+        rate: sampling rate, in (0, 1].
+        reading: a key of `READINGS`.
+
     Raises:
-      ValueError: there is none.
+        ValueError: there is none.
     """
-    return _fitted(
-        table,
-        lambda t, clip: noise_column(t, rate, reading=reading, unsplit_clip=clip),
-        0.05,
-        1.0,
-        "unsplit clip",
-    )
+    baseline = replace(table, printed={1: table.printed[1]})
+
+    def excess(clip: float) -> float:
+        column = noise_column(baseline, rate, reading=reading, unsplit_clip=clip)
+        return column[1] / table.printed[1] - 1
+
+    low, high = 0.05, 1.0
+    if excess(low) * excess(high) > 0:
+        raise ValueError(f"no unsplit clip in [{low}, {high}] gives the printed {table.printed[1]}")
+    return brentq(excess, low, high, xtol=1e-7)
 
 
 def really_spent(
@@ -168,7 +160,7 @@ def really_spent(
 ) -> dict[int, dict[str, float]]:
     """What the printed noise really costs: submodels -> bracket of epsilon at delta = 1e-5.
 
-    The row of one submodel is the baseline: no splitting. Clips as in :func:`noise_column`.
+    The row of one submodel is the baseline: no splitting. Clips as in `noise_column`.
     """
     spent = {}
     for d, noise in table.printed.items():

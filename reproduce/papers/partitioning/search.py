@@ -11,6 +11,7 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from repro._validate import integer
 from reproduce.papers.partitioning.second_routes import replica_moment, subset_centres
@@ -88,7 +89,7 @@ def grid_measures(mixture: Mixture, *, step: float = 0.25) -> Measures:
 
 
 def _largest(found: list[Measures], reference: Measures) -> Measures:
-    """Entry by entry the largest of ``found`` over the reference; 1 where both are zero."""
+    """Entry by entry the largest of `found` over the reference; 1 where both are zero."""
     excess = []
     for values, full in zip(zip(*found, strict=True), reference, strict=True):
         top = np.max(values, axis=0)
@@ -98,7 +99,7 @@ def _largest(found: list[Measures], reference: Measures) -> Measures:
 
 
 def gradient_excess(
-    submodels: int, clip: float, unsplit_clip: float, *, rate: float, trials: int, seed: int
+    submodels: int, clip: float, unsplit_clip: float, rate: float, trials: int, seed: int
 ) -> Measures:
     """Search the gradients of one record under model splitting, against full and equal ones.
 
@@ -106,13 +107,13 @@ def gradient_excess(
     sign and size up to its clip). Corners (norms 0 or full, signs +-) are tried before random ones.
 
     Args:
-      submodels: 2 when there is an unsplit part, else 2 or 3.
-      clip, unsplit_clip: bounds on both parts over sigma.
-      rate: probability that the record takes part.
-      trials: number of random gradients; seed: of their draws.
+        submodels: 2 when there is an unsplit part, else 2 or 3.
+        clip, unsplit_clip: bounds on both parts over sigma.
+        rate: probability that the record takes part.
+        trials: number of random gradients; seed: of their draws.
 
     Returns:
-      for each divergence the largest value found, over that of full norms and equal unsplit gradients.
+        for each divergence the largest value found, over that of full norms and equal unsplit gradients.
     """
     dims = integer("submodels plus unsplit part", submodels + (unsplit_clip > 0), 2, 3)
     rng = np.random.default_rng(seed)
@@ -140,7 +141,7 @@ def gradient_excess(
 
 
 def adaptive_excess(
-    iterations: int, participations: int, clip: float, *, trials: int, seed: int
+    iterations: int, participations: int, clip: float, trials: int, seed: int
 ) -> Measures:
     """Search strategies that answer what was released, under balanced subsampling.
 
@@ -149,11 +150,11 @@ def adaptive_excess(
     client keeps. Random strategies are followed by random steps from the best.
 
     Args:
-      iterations, participations: T in 2..3 and k in 1..T.
-      clip: over sigma; trials: strategies and steps each; seed: of their draws.
+        iterations, participations: T in 2..3 and k in 1..T.
+        clip: over sigma; trials: strategies and steps each; seed: of their draws.
 
     Returns:
-      for each divergence the largest value found, over that of the constant full contribution.
+        for each divergence the largest value found, over that of the constant full contribution.
     """
     total = integer("iterations", iterations, 2, 3)
     masks = subset_centres(total, integer("participations", participations, 1, total))
@@ -194,19 +195,21 @@ def adaptive_excess(
     return _largest(found, reference)
 
 
-def overlap_search(masks, weights, clip: float, *, trials: int, seed: int) -> Overlap:
+def overlap_search(
+    masks: ArrayLike, weights: ArrayLike, clip: float, trials: int, seed: int
+) -> Overlap:
     """Worst gradients for a random submodel drawn from overlapping ones: Renyi divergence of order 2.
 
-    Submodel J gets a gradient with one non-negative entry for each of its blocks and norm ``clip``;
+    Submodel J gets a gradient with one non-negative entry for each of its blocks and norm `clip`;
     inner products across blocks only grow that way. With all others fixed the divergence is convex in
     one gradient, so moving it to the end of its derivative never lowers it.
 
     Args:
-      masks: which blocks each submodel holds, 0-1, shape (n, blocks); weights: shape (n,).
-      clip: over sigma; trials: random starts; seed: of their draws.
+        masks: which blocks each submodel holds, 0-1, shape (n, blocks); weights: shape (n,).
+        clip: over sigma; trials: random starts; seed: of their draws.
 
     Returns:
-      the largest divergence found and its gradients, shape (n, blocks).
+        the largest divergence found and its gradients, shape (n, blocks).
     """
     masks, weights = np.asarray(masks, dtype=float), np.asarray(weights, dtype=float)
     rng = np.random.default_rng(seed)
@@ -232,7 +235,7 @@ def _normed(rows: np.ndarray) -> np.ndarray:
 
 
 def best_binary_delta(alpha: float, rdp: float, epsilon) -> np.ndarray:
-    """Largest delta(epsilon) among pairs on two points whose Renyi divergence is at most ``rdp``.
+    """Largest delta(epsilon) among pairs on two points whose Renyi divergence is at most `rdp`.
 
     Two points suffice for the best conversion (Asodeh et al. 2020); the grid makes it a lower bound.
     """
@@ -254,7 +257,7 @@ def best_binary_delta(alpha: float, rdp: float, epsilon) -> np.ndarray:
 def shuffled_pair(clip: float, other: float) -> tuple[Mixture, Mixture]:
     """Two records shuffled into two iterations, one each: the release with the record and with a blank.
 
-    The record's gradient is ``clip``, the other record's ``other``; the data sets differ by replacing
+    The record's gradient is `clip`, the other record's `other`; the data sets differ by replacing
     the record by one without gradient.
     """
     both = np.array([[clip, other], [other, clip]])

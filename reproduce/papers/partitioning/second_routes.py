@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import mpmath as mp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from repro._validate import integer, positive
 from repro.accounting._gaussian import log_sum
@@ -47,13 +48,13 @@ def subset_centres(d: int, k: int) -> np.ndarray:
     return rows
 
 
-def uniform(means) -> Mixture:
-    """The mixture with equal weights on the rows of ``means``."""
+def uniform(means: ArrayLike) -> Mixture:
+    """The mixture with equal weights on the rows of `means`."""
     means = np.atleast_2d(np.asarray(means, dtype=float))
     return Mixture(np.full(len(means), 1 / len(means)), means)
 
 
-def renyi(first: Mixture, second: Mixture, alpha: float, *, step: float = 0.25) -> float:
+def renyi(first: Mixture, second: Mixture, alpha: float, step: float = 0.25) -> float:
     """D_alpha(first || second) of two mixtures of unit Gaussians in up to four dimensions.
 
     Trapezoidal rule on a box around every alpha m_i + (1 - alpha) m_j. The integrand is analytic, so
@@ -61,11 +62,11 @@ def renyi(first: Mixture, second: Mixture, alpha: float, *, step: float = 0.25) 
     to 0.25.
 
     Args:
-      alpha: order, above 1.
-      step: spacing of the grid in standard deviations.
+        alpha: order, above 1.
+        step: spacing of the grid in standard deviations.
 
     Raises:
-      ValueError: the box holds more than four million points, or an argument is out of range.
+        ValueError: the box holds more than four million points, or an argument is out of range.
     """
     alpha, step = float(positive("alpha - 1", alpha - 1)) + 1, float(positive("step", step))
     peaks = (alpha * first.means[:, None] + (1 - alpha) * second.means).reshape(
@@ -86,14 +87,14 @@ def _log_density(mixture: Mixture, z: np.ndarray) -> np.ndarray:
     return log_sum(exponents, axis=1) - (z**2).sum(1) / 2
 
 
-def replica_moment(weights, gram, alpha: int) -> float:
+def replica_moment(weights: ArrayLike, gram: ArrayLike, alpha: int) -> float:
     """log E_Q (dP/dQ)^alpha for P = sum_i w_i N(m_i, I), by summing over all tuples of alpha centres.
 
     A product of alpha likelihood ratios has mean exp(sum_{i<j} <m_i, m_j>) under Q.
 
     Args:
-      weights: shape (n,); gram: inner products of the centres, shape (n, n).
-      alpha: whole order >= 1 with n^alpha at most four million.
+        weights: shape (n,); gram: inner products of the centres, shape (n, n).
+        alpha: whole order >= 1 with n^alpha at most four million.
     """
     weights, gram = np.asarray(weights, dtype=float), np.asarray(gram, dtype=float)
     alpha = integer("alpha", alpha, 1)
@@ -106,13 +107,13 @@ def replica_moment(weights, gram, alpha: int) -> float:
 
 
 def balanced_moment(iterations: int, participations: int, alpha: int, a: float) -> float:
-    """log E_Q (dP/dQ)^alpha for the uniform mixture over S_{T,k} with shift ``a``, iteration by iteration.
+    """log E_Q (dP/dQ)^alpha for the uniform mixture over S_{T,k} with shift `a`, iteration by iteration.
 
     Keeps for each of alpha independent draws how many of its k participations are used up.
 
     Args:
-      iterations, participations: T and k; (k + 1)^alpha states are held.
-      alpha: whole order >= 1; a: clip over sigma.
+        iterations, participations: T and k; (k + 1)^alpha states are held.
+        alpha: whole order >= 1; a: clip over sigma.
     """
     total = integer("iterations", iterations, 1)
     k = integer("participations", participations, 0, total)
@@ -166,11 +167,11 @@ def centred_floor(alpha: float, a: float, d: int, degree: int = 5) -> float:
     positive), and the moments of L are finite sums of exponentials.
 
     Args:
-      alpha: order, above 1; a: clip over sigma; d: number of blocks, >= 2.
-      degree: odd degree of the polynomial.
+        alpha: order, above 1; a: clip over sigma; d: number of blocks, >= 2.
+        degree: odd degree of the polynomial.
 
     Returns:
-      the lower end of the interval, -inf where the polynomial's mean is not positive.
+        the lower end of the interval, -inf where the polynomial's mean is not positive.
     """
     d, degree = integer("d", d, 2), integer("degree", degree, 1)
     if degree % 2 == 0:
@@ -211,16 +212,16 @@ class Rays(NamedTuple):
     crossings: np.ndarray
 
 
-def rays(centres, directions) -> Rays:
+def rays(centres: ArrayLike, directions: ArrayLike) -> Rays:
     """Compare a centred mixture of unit Gaussians with the wider Gaussian that agrees with it at 0.
 
     Args:
-      centres: of equal norm and mean zero, spanning their space, shape (n, m).
-      directions: unit vectors, shape (r, m).
+        centres: of equal norm and mean zero, spanning their space, shape (n, m).
+        directions: unit vectors, shape (r, m).
 
     Returns:
-      surplus: (mass of the mixture - mass of the Gaussian) on each ray, with the surface element, over
-        the mass of the Gaussian; crossings: sign changes of the difference along the ray.
+        surplus: (mass of the mixture - mass of the Gaussian) on each ray, with the surface element, over
+          the mass of the Gaussian; crossings: sign changes of the difference along the ray.
     """
     centres = np.asarray(centres, dtype=float)
     dim = centres.shape[1]
@@ -253,15 +254,15 @@ class Coupling(NamedTuple):
     mean_given_histogram: float
 
 
-def coupling(centres, alpha: int) -> Coupling:
+def coupling(centres: ArrayLike, alpha: int) -> Coupling:
     """Check the coupling of appendix A.2 on every tuple of centres, uniform measure.
 
     X is the sum of all pairwise inner products in a tuple of alpha centres, Y = alpha/2 times those of
     the first with the others.
 
     Returns:
-      how far the law of Y is from that of alpha - 1 independent copies, how much X varies within a
-      histogram of the tuple, and how far E(Y | histogram) is from X.
+        how far the law of Y is from that of alpha - 1 independent copies, how much X varies within a
+        histogram of the tuple, and how far E(Y | histogram) is from X.
     """
     gram = np.asarray(centres, dtype=float) @ np.asarray(centres, dtype=float).T
     n, alpha = len(gram), integer("alpha", alpha, 2)

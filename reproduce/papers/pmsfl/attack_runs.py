@@ -1,4 +1,4 @@
-"""The attacks behind Figures 2 and 5 of pmsfl, as pure functions of (configuration, seed)."""
+"""The attacks behind Figures 2 and 5 of pmsfl, as a pure function of (configuration, seed)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from torch import Tensor
 from repro._validate import integer, positive
 from repro.attacks.attackers import Attackers
 from repro.attacks.image_quality import linked, margin, psnr, relative_distance, ssim
+from repro.attacks.persistent import PersistentAttackers
 from repro.attacks.victims import Batch, Noise, Victim, accelerator, batch_of
 from repro.federated.client_data import ClientData
 from repro.models.split import DEPTH
@@ -31,69 +32,69 @@ _KEYS = {
     "data", "clients", "width", "layers", "depth", "rounds", "participation", "iterations", "batch",
     "rate", "mask_rate", "floor", "gradient", "bound", "update_epsilon", "update_delta", "clip",
     "images", "public", "window", "steps", "restarts", "variation", "seen", "seen_first", "samples", "averaged",
-    "guesses", "epsilons", "gradients", "masks", "shown",
+    "guesses", "copies", "versions", "epsilons", "gradients", "masks", "shown",
 }  # fmt: skip
 
-_COUNTS = ("steps", "restarts", "seen", "seen_first", "samples", "averaged", "guesses", "shown")
+_COUNTS = (
+    *("steps", "restarts", "seen", "seen_first", "samples", "averaged", "guesses", "copies"),
+    *("versions", "shown"),
+)
 
 
-def reconstruction_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
-    """Train a federation, attack one batch of one client in every way, measure the outcome.
+def attack_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
+    """Train the federations, attack one batch of one client in every way, measure the outcome.
 
     Args:
-        config: JSON-able, all keys required. "data" (of `split_data.FEDERATIONS`, images),
-            "clients"; "width", "layers", "depth" (blocks at the clients) of the ResNet; "rounds",
-            "participation", "iterations", "batch", "rate", "mask_rate", "floor", "gradient" as in
-            `Plan`; "bound", "update_epsilon", "update_delta", "clip" as in `SplitFedDP`.
-            "images": how many are attacked, all in one batch; "public": how many images of other
-            clients the attacker has; "window" of the SSIM. "steps" of a fit (the mask is inferred
-            with twice as many) and "restarts"; "variation": weight of the total variation where
-            there are no public images, 0: this attack is left out; "seen": how often the batch has
-            been sent for the attacker of many rounds, "seen_first": within the first round; "samples":
-            masks averaged by one who has seen it once, "averaged": by one who has seen it often;
-            "guesses": masks tried. "epsilons": budgets of SplitFed-DP; "gradients": whether
-            updates are attacked, too; "masks": whether PM-SFL is. "shown": images of which the
+        config: JSON-able, all keys required.
+            Federation: "data" (of `federations.FEDERATIONS`, images), "clients"; "width", "layers",
+            "depth" (blocks at the clients) of the ResNet; "rounds", "participation", "iterations",
+            "batch", "rate", "mask_rate", "floor", "gradient" as in `Plan`; "bound",
+            "update_epsilon", "update_delta", "clip" as in `SplitFedDP`.
+            Batch: "images", how many are attacked, all in one batch; "public", how many images of
+            other clients the attacker has; "window" of the SSIM, in pixels; "shown", images whose
             pixels are returned.
+            Attackers: "steps" of a fit (twice as many where a mask is inferred, three times where
+            several are) and "restarts"; "variation", weight of the total variation where no images
+            are public, 0: this attack is left out; "seen", how often the batch has been sent in the
+            whole training, "seen_first", in the first round; "samples", masks averaged by an
+            attacker who has seen the batch once, "averaged", by one who has seen it often,
+            "versions", by one who fits the mean of many copies closely; "guesses", masks tried;
+            "copies", copies of which each mask is inferred. "epsilons": budgets of SplitFed-DP;
+            "gradients": whether updates are attacked, too; "masks": whether PM-SFL is.
         seed: >= 0; decides data, training and attacks.
 
     Returns:
         JSON-able. "attacks": name -> each of `MEASURES`, a list over the images, and "shown", the
         first reconstructions as bytes, 255 the brightest. Names: "splitfed", and "splitfed, no
-        public images"; "dp E" for epsilon = E, "dp E, many rounds", and "dp E, whole record" for
-        the largest E as the budget of a record and not of each activation; "splitfed" and the
-        largest and least budget with ", gradients" behind them; "pmsfl, STAGE, ATTACKER"; the
-        controls "mean of public images" (what the prior makes of no observation at all) and
-        "nearest public image" (chosen with the truth in hand). "shown": the originals. "entropy":
-        of the masks after every round, bits per weight. "counts": equations (numbers seen) and
-        unknowns (pixels, mask bits) of a batch; "activations": of a record. "scales": Laplace scale
-        by name. "data".
+        public images"; "dp E" for epsilon = E, "dp E, many rounds", "dp E, median of many rounds",
+        and "dp E, whole record" for the largest E as the budget of a record and not of each
+        activation; "splitfed" and the largest and least budget with ", gradients" behind them;
+        "pmsfl, STAGE, ATTACKER" of `STAGES` and `Attackers.on_masks`,
+        `PersistentAttackers.on_copies`; the controls "mean of public images" (what the prior makes
+        of no observation at all) and "nearest public image" (chosen with the truth in hand).
+        "shown": the originals. "entropy": of the masks after every round, bits per weight.
+        "counts": equations (numbers seen) and unknowns (pixels, mask bits) of a batch;
+        "activations": of a record. "scales": Laplace scale by name. "data".
 
     Raises:
         ValueError: a key missing, unknown or out of range.
         repro.datasets.DataError: the data are missing or damaged.
     """
-    check_keys(config, _KEYS)
-    check_sizes(config, *_COUNTS)
+    _check(config)
     device = accelerator()
     data = load_clients(config["data"], clients=config["clients"], seed=seed)
     batch = batch_of(data, config["images"], device)
     victim = Victim(config, data, "splitfed", seed, device)
-    found, scales = _on_weights(victim, batch, data, config, seed)
+    images, scales = _on_weights(victim, batch, data, config, seed)
     entropy: list[float] = []
     if config["masks"]:
         hidden = Victim(config, data, "pmsfl", seed, device)
         entropy = [round(bits, 4) for bits in hidden.entropy]
-        thetas, often = (
-            (torch.full_like(hidden.theta, 0.5), hidden.theta),
-            (config["seen_first"], config["seen"]),
-        )
-        for stage, theta, seen in zip(STAGES, thetas, often, strict=True):
-            attacks = Attackers(hidden, batch, config, seed).on_masks(theta, seen)
-            found |= {f"pmsfl, {stage}, {name}": images for name, images in attacks.items()}
-    found |= _controls(batch, config["public"])
+        images |= _on_masks(hidden, batch, config, seed)
+    images |= _controls(batch, config["public"])
     activations = victim.smashed(batch.images[:2], victim.weights[None])[0, 0].numel()
     return {
-        "attacks": measured(found, victim, batch, config),
+        "attacks": measured(images, victim, batch, config),
         "shown": _bytes(batch.images[: config["shown"]], batch),
         "entropy": entropy,
         "activations": activations,
@@ -113,7 +114,7 @@ def reconstruction_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
 def _on_weights(
     victim: Victim, batch: Batch, data: ClientData, config: Mapping[str, Any], seed: int
 ) -> tuple[dict[str, Tensor], dict[str, float]]:
-    """Attacks on SplitFed and SplitFed-DP, and the Laplace scale of each noise."""
+    """Attacks on SplitFed and SplitFed-DP by name, and the Laplace scale of each noise."""
     once = {f"dp {e:g}": Noise.of(config, data, e, seed) for e in config["epsilons"]}
     noises = {name: (noise, 1) for name, noise in once.items()}
     noises |= {f"{n}, many rounds": (noise, config["seen"]) for n, noise in once.items()}
@@ -122,13 +123,30 @@ def _on_weights(
     per_activation = largest / victim.smashed(batch.images, victim.weights[None])[0, 0].numel()
     noises[f"dp {largest:g}, whole record"] = (Noise.of(config, data, per_activation, seed), 1)
     attackers = Attackers(victim, batch, config, seed)
-    found = attackers.on_weights(noises)
+    images = attackers.on_weights(noises)
     if config["variation"]:
-        found |= attackers.without_public_images()
+        images |= attackers.without_public_images()
     if config["gradients"]:
         ends = {f"dp {e:g}" for e in (largest, min(config["epsilons"]))}
-        found |= attackers.with_gradients({n: once[n] for n in once if n in ends})
-    return found, {name: round(noise.scale, 4) for name, (noise, _) in noises.items()}
+        images |= attackers.with_gradients({n: once[n] for n in once if n in ends})
+    medians = PersistentAttackers(victim, batch, config, seed).on_noise(once, config["seen"])
+    images |= {f"{name}, median of many rounds": found for name, found in medians.items()}
+    return images, {name: round(noise.scale, 4) for name, (noise, _) in noises.items()}
+
+
+def _on_masks(
+    hidden: Victim, batch: Batch, config: Mapping[str, Any], seed: int
+) -> dict[str, Tensor]:
+    """Attacks on PM-SFL at both `STAGES`, by name."""
+    thetas = torch.full_like(hidden.theta, 0.5), hidden.theta
+    images = {}
+    for stage, theta, often in zip(
+        STAGES, thetas, (config["seen_first"], config["seen"]), strict=True
+    ):
+        attacks = Attackers(hidden, batch, config, seed).on_masks(theta, often)
+        attacks |= PersistentAttackers(hidden, batch, config, seed).on_copies(theta, often)
+        images |= {f"pmsfl, {stage}, {name}": found for name, found in attacks.items()}
+    return images
 
 
 def _controls(batch: Batch, public: int) -> dict[str, Tensor]:
@@ -141,13 +159,13 @@ def _controls(batch: Batch, public: int) -> dict[str, Tensor]:
 
 
 def measured(
-    found: Mapping[str, Tensor], victim: Victim, batch: Batch, config: Mapping[str, Any]
+    reconstructions: Mapping[str, Tensor], victim: Victim, batch: Batch, config: Mapping[str, Any]
 ) -> dict[str, dict[str, list]]:
-    """Reconstructions by name -> each of `MEASURES` and "shown"; see `reconstruction_run`.
+    """Reconstructions by name -> each of `MEASURES` and "shown"; see `attack_run`.
 
     Features are those of `victim`'s network, with batch statistics of the public images.
     """
-    names, images = list(found), torch.stack(list(found.values()))
+    names, images = list(reconstructions), torch.stack(list(reconstructions.values()))
     span, reference = batch.high - batch.low, batch.public[: config["public"]]
     features = victim.features(torch.cat([batch.images, images.flatten(0, 1)]), reference)
     features = features.unflatten(0, (-1, len(batch.images)))
@@ -173,16 +191,15 @@ def _bytes(images: Tensor, batch: Batch) -> list:
     return scaled.round().clamp(0, 255).to(torch.uint8).tolist()
 
 
-def check_keys(config: Mapping[str, Any], keys: set[str]) -> None:
-    """Raise ValueError where keys are missing or unknown."""
-    for problem, names in (("misses", keys - set(config)), ("has the unknown", set(config) - keys)):
+def _check(config: Mapping[str, Any]) -> None:
+    """Raise ValueError where a key is missing, unknown or out of range."""
+    for problem, names in (
+        ("misses", _KEYS - set(config)),
+        ("has the unknown", set(config) - _KEYS),
+    ):
         if names:
             raise ValueError(f"config {problem} {', '.join(map(repr, sorted(names)))}")
-
-
-def check_sizes(config: Mapping[str, Any], *counts: str) -> None:
-    """Raise ValueError where `counts`, depth, public images or budgets are out of range."""
-    for key in counts:
+    for key in _COUNTS:
         integer(key, config[key], 1)
     integer("depth", config["depth"], 1, DEPTH - 1)
     integer("public", config["public"], 2)
@@ -191,7 +208,7 @@ def check_sizes(config: Mapping[str, Any], *counts: str) -> None:
     positive("epsilons", config["epsilons"])
 
 
-def reconstruction_tasks(parameters: Mapping[str, Any]) -> list[tuple[str, dict[str, Any], int]]:
+def attack_tasks(parameters: Mapping[str, Any]) -> list[tuple[str, dict[str, Any], int]]:
     """Every run of a figure as (task, configuration, seed), from its notebook's parameters."""
     config = {key: parameters[key] for key in sorted(_KEYS)}
     return [(RUN, config, seed) for seed in range(integer("seeds", parameters["seeds"], 1))]

@@ -1,10 +1,10 @@
 """Long runs in pieces: the state of a federation after some of its rounds, on disk.
 
-A run of the paper's size takes hours on a GPU. Its state is written every so many rounds; whoever
-asks for the same run again after an interruption goes on from there. Since every round draws from
-random streams of its own number, a run in pieces has the same bits as a run in one go. The file is
-named by configuration, seed and the code that trains, so that old states are never taken up by
-newer code; it is deleted when the run is complete.
+A run of the paper's size takes hours on a GPU. Its state is written at regular intervals; after an
+interruption the same run goes on from the last state. Every round draws from random streams of its
+own number, so a run in pieces has the same bits as a run without interruption. The file is named by
+configuration, seed and the code that trains: new code never continues an old state. The file is
+deleted when the run is complete.
 """
 
 from __future__ import annotations
@@ -17,27 +17,42 @@ from typing import Any
 
 import torch
 
+import repro
 from repro import paths
 from repro.atomic import replacing
 from repro.federated.pmsfl.split_method import SplitMethod
 
 CODE = ("federated", "models", "datasets")
-"""Packages of `repro` whose code decides what a run computes."""
+"""Packages of `repro` whose code decides, with this package's, what a run computes."""
+
+
+def sources() -> list[Path]:
+    """The files whose code names a state.
+
+    They are found by folder and not by `reproduce.fingerprint`, which knows them more exactly: what
+    a run imports decides whether its record is valid, and the catalogue must not.
+    """
+    package = Path(repro.__file__).parent
+    folders = [*(package / part for part in CODE), Path(__file__).parent]
+    return sorted(path for folder in folders for path in folder.rglob("*.py"))
 
 
 class Checkpoint:
     """Where a run stands.
 
     Args:
-        config, seed: of the run, JSON-able.
+        config: of the run, JSON-able.
+        seed: of the run, >= 0.
         every: rounds between two states, >= 0; 0: nothing is written or read.
+
+    Attributes:
+        path: of the state, below `data/runs/unfinished/`.
     """
 
     def __init__(self, config: Mapping[str, Any], seed: int, every: int) -> None:
         self.every = every
         code = hashlib.sha256()
-        package = Path(__file__).parents[1]
-        for path in sorted(p for part in CODE for p in (package / part).glob("*.py")):
+        for path in sources():
             code.update(path.read_bytes())
         run = json.dumps([dict(config), seed, code.hexdigest()], sort_keys=True)
         name = hashlib.sha256(run.encode()).hexdigest()[:20]

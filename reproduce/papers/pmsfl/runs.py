@@ -12,16 +12,18 @@ from repro._validate import choice, integer
 from repro.federated.client_data import ClientData
 from repro.federated.pmsfl import masks
 from repro.federated.pmsfl.algorithm import PMSFL
-from repro.federated.pmsfl.depthfl import DepthFL
 from repro.federated.pmsfl.evaluation import client_accuracies
-from repro.federated.pmsfl.lg_fedavg import LGFedAvg
-from repro.federated.pmsfl.local_only import LocalOnly
-from repro.federated.pmsfl.parametrisations import MaskTraining
+from repro.federated.pmsfl.masks import MaskTraining
+from repro.federated.pmsfl.rivals import (
+    DepthFL,
+    LGFedAvg,
+    LocalOnly,
+    SplitFed,
+    SplitFedDP,
+    SplitFedPM,
+    Standalone,
+)
 from repro.federated.pmsfl.split_method import Plan, SplitMethod
-from repro.federated.pmsfl.splitfed import SplitFed
-from repro.federated.pmsfl.splitfed_dp import SplitFedDP
-from repro.federated.pmsfl.splitfed_pm import SplitFedPM
-from repro.federated.pmsfl.standalone import Standalone
 from repro.models.split import DEPTH, SplitNetwork, resnet18, transformer
 from reproduce.papers.pmsfl.checkpoint import Checkpoint
 from reproduce.papers.pmsfl.federations import load_clients

@@ -14,17 +14,6 @@ from repro._validate import broadcastable, in_unit, integer, positive
 from repro.accounting._gaussian import log_sum
 from repro.accounting.pmsfl.printed import finite_numbers, margin
 
-__all__ = [
-    "all_masks",
-    "averaging_errors",
-    "frozen_share",
-    "inversion_errors",
-    "mask_chances",
-    "masked_loss",
-    "row_matches",
-    "search_masked_loss",
-]
-
 
 def all_masks(cells: int) -> np.ndarray:
     """Every vector of `cells` (at most 16) zeros and ones, shape (2^cells, cells)."""
@@ -177,30 +166,37 @@ def _fits(name: str, value: np.ndarray, shape: tuple[int, ...]) -> None:
         raise ValueError(f"{name} must have shape {shape}, got {np.shape(value)}")
 
 
-def frozen_share(clients: int, rounds: int, *, start: float) -> np.ndarray:
-    """Probability that a coordinate's average (5) is 0 or 1 after each round without any training.
+def frozen_by_drift(participants: int, rounds: int, *, start: float = 0.5) -> np.ndarray:
+    """Expected share of coordinates at exactly 0 or 1 after 0, 1, ..., `rounds` rounds.
 
-    K theta_(t+1) is binomial (K, theta_t), so theta is a bounded martingale that ends at 0 or 1, where
-    sigma^-1 is infinite and its slope 0: nothing brings the coordinate back.
+    Nothing is learned: K participants sample a bit of each coordinate, the server averages, (5).
+    K theta is then a Markov chain, i -> Binomial(K, i / K), that of genetic drift in biology; 0
+    and K absorb it. There sigma^-1 is infinite and the slope of the sigmoid is 0, so no gradient
+    can bring a coordinate back.
 
     Args:
-      clients: K, 1 to 2000. rounds: T >= 1.
-      start: theta_0 in [0, 1].
+        participants: K, 1 to 2000.
+        rounds: >= 0.
+        start: theta_0, in [0, 1].
 
     Returns:
-      shape (rounds,), ascending.
+        Shape (rounds + 1,), rising from 0 (or 1 where `start` is 0 or 1) towards 1.
 
     Raises:
-      ValueError: an argument out of range.
+        ValueError: an argument out of range.
     """
-    k = np.arange(integer("clients", clients, 1, 2000) + 1)
+    participants, rounds = (
+        integer("participants", participants, 1, 2000),
+        integer("rounds", rounds, 0),
+    )
     start = in_unit("start", start)
     if start.ndim:
         raise ValueError(f"start must be a single number, got {start!r}")
-    step = binom.pmf(k[None], clients, k[:, None] / clients)
-    law = binom.pmf(k, clients, float(start))
-    shares = []
-    for _ in range(integer("rounds", rounds, 1)):
-        shares.append(law[0] + law[-1])
+    states = np.arange(participants + 1)
+    step = binom.pmf(states, participants, states[:, None] / participants)
+    law = binom.pmf(states, participants, float(start))
+    frozen = [float(start in (0, 1))]
+    for _ in range(rounds):
+        frozen.append(float(law[0] + law[-1]))
         law = law @ step
-    return np.array(shares)
+    return np.array(frozen)

@@ -16,11 +16,11 @@ Task = tuple[str, dict[str, Any], int]
 
 
 @dataclass(frozen=True)
-class Setting:
+class TableRow:
     """A row of Table 1.
 
     Attributes:
-        data: place of its data set in the lists of parameters (CIFAR-100, FEMNIST, mmHAR, sonicHAR).
+        data: place of its data set in `DATA`.
         heterogeneous: whether clients differ in depth.
         title: of the row, with the paper's data.
     """
@@ -30,13 +30,16 @@ class Setting:
     title: str
 
 
+DATA = ("CIFAR-100", "FEMNIST", "mmHAR", "sonicHAR")
+"""The paper's data sets in the order of the lists of parameters."""
+
 SETTINGS = {
-    "cifar100": Setting(0, False, "CIFAR-100, Dirichlet"),
-    "femnist": Setting(1, False, "FEMNIST, personalized"),
-    "mmhar": Setting(2, False, "mmHAR, personalized"),
-    "sonichar": Setting(3, False, "sonicHAR, personalized"),
-    "cifar100-mixed": Setting(0, True, "CIFAR-100, Dirichlet, mixed depths"),
-    "femnist-mixed": Setting(1, True, "FEMNIST, personalized, mixed depths"),
+    "cifar100": TableRow(0, False, "CIFAR-100, Dirichlet"),
+    "femnist": TableRow(1, False, "FEMNIST, personalized"),
+    "mmhar": TableRow(2, False, "mmHAR, personalized"),
+    "sonichar": TableRow(3, False, "sonicHAR, personalized"),
+    "cifar100-mixed": TableRow(0, True, "CIFAR-100, Dirichlet, mixed depths"),
+    "femnist-mixed": TableRow(1, True, "FEMNIST, personalized, mixed depths"),
 }
 """The rows of Table 1 in order."""
 
@@ -65,7 +68,15 @@ def table_tasks(parameters: Mapping[str, Any]) -> list[Task]:
 
     `parameters` are those of Table 1's notebook. Order: setting, method, seed; the control is the
     last method of the settings without heterogeneity (it does not split the model).
+
+    Raises:
+        ValueError: a list of parameters has another length than `DATA`, or fewer than 2 seeds.
     """
+    for key in PER_DATA:
+        if len(parameters[key]) != len(DATA):
+            raise ValueError(
+                f"{key} must hold one value for each of {', '.join(DATA)}, got {parameters[key]!r}"
+            )
     tasks = []
     for setting in SETTINGS.values():
         own = {key: parameters[key][setting.data] for key in PER_DATA}
@@ -75,7 +86,7 @@ def table_tasks(parameters: Mapping[str, Any]) -> list[Task]:
     return tasks
 
 
-def methods_of(setting: Setting) -> tuple[str, ...]:
+def methods_of(setting: TableRow) -> tuple[str, ...]:
     """The methods run in a setting, the control last."""
     return (*COLUMNS, *(() if setting.heterogeneous else (CONTROL,)))
 
@@ -124,13 +135,17 @@ def figure6_tasks(parameters: Mapping[str, Any]) -> list[Task]:
 
 
 def runs(parameters: Mapping[str, Any], method: str) -> list[Task]:
-    """One method with all seeds."""
+    """One method with all seeds, 2 or more: the figures show intervals over seeds.
+
+    Raises:
+        ValueError: fewer than 2 seeds.
+    """
     config = {key: parameters[key] for key in keys_of(method) if key != "method"}
     config["method"] = method
-    return [(RUN, config, seed) for seed in range(integer("seeds", parameters["seeds"], 1))]
+    return [(RUN, config, seed) for seed in range(integer("seeds", parameters["seeds"], 2))]
 
 
-def decides(parameters: Mapping[str, Any], setting: Setting) -> bool:
+def decides(parameters: Mapping[str, Any], setting: TableRow) -> bool:
     """Whether the runs of a setting can decide about the paper's number.
 
     They can with the paper's network and rounds on CIFAR-100 as a whole, or on the writers of
@@ -138,6 +153,17 @@ def decides(parameters: Mapping[str, Any], setting: Setting) -> bool:
     """
     data, rounds, width = (parameters[key][setting.data] for key in ("data", "rounds", "width"))
     return (data, rounds, width) in (("cifar100", 1000, 64), ("femnist", 500, 64))
+
+
+def decides_alone(parameters: Mapping[str, Any]) -> bool:
+    """Whether the runs of a figure with one data set can decide about the paper's CIFAR-100."""
+    own = {key: [parameters[key]] for key in ("data", "rounds", "width")}
+    return decides(own, SETTINGS["cifar100"])
+
+
+def claim_of(setting: str, method: str) -> str:
+    """The catalogue's claim about a cell of Table 1."""
+    return f"{setting}-{method}".replace("_", "-")
 
 
 def groups(names: Sequence[str], results: Sequence[Any], seeds: int) -> dict[str, list]:
@@ -174,3 +200,11 @@ def sources(results: Sequence[Mapping[str, Any]]) -> str:
         f"{r['data']['name']}: {r['data']['source']}, sha256 {r['data']['sha256']}" for r in results
     )
     return "; ".join(told)
+
+
+def commits(records: Sequence[Mapping[str, Any]], profile: str) -> str:
+    """The commits that published records were made with, for a caption; "" for quick runs."""
+    if profile == "quick":
+        return ""
+    made = sorted({str(record["provenance"].get("commit"))[:10] for record in records})
+    return f" Runs of commit {', '.join(made)}."

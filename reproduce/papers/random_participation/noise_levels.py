@@ -1,100 +1,129 @@
-"""The noise levels of section 6 of the random-participation paper: needed, printed, and guaranteed."""
+"""The noise of section 6: what is needed, what is printed, and what the printed noise guarantees.
+
+All sigmas are in units of the clip.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from repro.accounting._weights import weights
-from repro.accounting.calibration import calibrate_sigma
-from repro.accounting.composition import compose
-from repro.accounting.gaussian import PoissonGaussian
-from repro.accounting.mechanism import Mechanism
-from repro.accounting.random_participation.lower import log_oblique
-from repro.accounting.random_participation.mechanisms import (
+from repro.accounting import (
     CentralizedShuffling,
     OnlyLocalSampling,
+    PoissonGaussian,
     RandomParticipation,
     WeakClientSampling,
+    calibrate_sigma,
+    compose,
 )
+from repro.accounting._weights import weights
+from repro.accounting.mechanism import Mechanism
+from repro.accounting.random_participation.lower import log_oblique
 from repro.accounting.random_participation.upper import log_split_bound
 
 __all__ = [
-    "SETTINGS",
-    "Setting",
+    "EXPERIMENTS",
+    "PRINTED",
+    "Experiment",
     "guarantees",
-    "noise_levels",
+    "needed_noise",
     "readings",
     "smallest_printed_sigma",
     "totals",
 ]
 
+PRINTED = "scheme, Theorem 4.1 as printed"
+"""The level that the printed theorem asks for, among those of `needed_noise`."""
+
+_Formula = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+
 
 @dataclass(frozen=True)
-class Setting:
-    """One of the two experiments: d other records, rates p and q, and the three printed sigmas."""
+class Experiment:
+    """One of the two experiments of section 6.
+
+    Attributes:
+        d: number of other records of the differing record's client.
+        p: participation rate, in (0, 1].
+        q: sampling rate, in (0, 1].
+        printed: the sigmas of section 6 for "scheme", "WCS" and "OLS".
+    """
 
     d: int
     p: float
     q: float
-    printed: dict[str, float]
+    printed: Mapping[str, float]
 
-    def scheme(self, sigma: float, clip: float = 1.0) -> RandomParticipation:
+    def scheme(self, sigma: float) -> RandomParticipation:
         """The scheme at one noise level."""
-        return RandomParticipation(sigma, p=self.p, q=self.q, samples_per_client=self.d, clip=clip)
+        return RandomParticipation(sigma, p=self.p, q=self.q, samples_per_client=self.d)
 
-    def baselines(self, clip: float = 1.0) -> dict[str, Callable[[float], Mechanism]]:
+    def baselines(self) -> dict[str, Callable[[float], Mechanism]]:
         """CS, WCS and OLS as functions of sigma."""
         return {
-            "CS": lambda s: CentralizedShuffling(s, p=self.p, q=self.q, clip=clip),
-            "WCS": lambda s: WeakClientSampling(s, p=self.p, q=self.q, clip=clip),
-            "OLS": lambda s: OnlyLocalSampling(s, q=self.q, clip=clip),
+            "CS": lambda sigma: CentralizedShuffling(sigma, p=self.p, q=self.q),
+            "WCS": lambda sigma: WeakClientSampling(sigma, p=self.p, q=self.q),
+            "OLS": lambda sigma: OnlyLocalSampling(sigma, q=self.q),
         }
 
 
-#: Sections 6.1 and 6.2.
-SETTINGS = {
-    "many small clients": Setting(30, 0.001, 0.1, {"scheme": 1.065, "WCS": 7.65, "OLS": 22.4}),
-    "few large clients": Setting(1000, 0.1, 0.001, {"scheme": 0.646, "WCS": 0.873, "OLS": 1.103}),
+EXPERIMENTS = {
+    "many small clients": Experiment(30, 0.001, 0.1, {"scheme": 1.065, "WCS": 7.65, "OLS": 22.4}),
+    "few large clients": Experiment(
+        1000, 0.1, 0.001, {"scheme": 0.646, "WCS": 0.873, "OLS": 1.103}
+    ),
 }
+"""Sections 6.1 and 6.2."""
 
 
-def noise_levels(
-    setting: Setting, *, epsilon: float, delta: float, clip: float = 1.0
-) -> dict[str, float]:
+def needed_noise(experiment: Experiment, *, epsilon: float, delta: float) -> dict[str, float]:
     """Sigma that each scheme needs for (epsilon, delta) in one iteration.
 
+    Args:
+        experiment: one of `EXPERIMENTS`.
+        epsilon: target, >= 0.
+        delta: target, in (0, 1).
+
     Returns:
-      exact levels of the baselines, the bracket of the scheme ("lower" is below the truth, "upper"
-      suffices), and what Theorem 4.1 as printed asks for (0 when it is met without noise).
+        Exact levels of the baselines, the bracket of the scheme ("lower" is below the truth, "upper"
+        suffices), and the level that Theorem 4.1 as printed asks for. A level is 0 where the target
+        is met without noise.
     """
-    target = {"epsilon": epsilon, "delta": delta}
-    found = {
-        name: calibrate_sigma(make, **target) for name, make in setting.baselines(clip).items()
-    }
+
+    def smallest(make: Callable[[float], Mechanism], rate: float, method: str = "upper") -> float:
+        # Without noise whoever draws the record is caught, so delta is the rate of drawing it.
+        if delta >= rate:
+            return 0.0
+        return calibrate_sigma(make, epsilon=epsilon, delta=delta, method=method)
+
+    both = experiment.p * experiment.q
+    rates = {"CS": both, "WCS": both, "OLS": experiment.q}
+    levels = {name: smallest(make, rates[name]) for name, make in experiment.baselines().items()}
     for method in ("lower", "upper"):
-        found[f"scheme, {method}"] = calibrate_sigma(
-            lambda s: setting.scheme(s, clip), method=method, **target
-        )
-    found["scheme, Theorem 4.1 as printed"] = smallest_printed_sigma(
-        lambda s: setting.scheme(s, clip).delta(epsilon, method="paper"), delta, clip
+        levels[f"scheme, {method}"] = smallest(experiment.scheme, both, method)
+    levels[PRINTED] = smallest_printed_sigma(
+        lambda sigma: experiment.scheme(sigma).delta(epsilon, method="paper"), delta
     )
-    return found
+    return levels
 
 
-def smallest_printed_sigma(delta_of_sigma: Callable, delta: float, clip: float = 1.0) -> float:
-    """Sigma from which on a formula stays at or below delta; 0 if it never exceeds it.
+def smallest_printed_sigma(delta_of_sigma: _Formula, delta: float) -> float:
+    """Sigma from which on a formula stays at or below delta; 0 if it never exceeds delta.
 
     A printed formula need not fall with sigma, so that the whole range is scanned first.
 
     Args:
-      delta_of_sigma: array of sigmas -> array of deltas.
-      delta: target.
-      clip: unit of sigma.
+        delta_of_sigma: sigmas, shape (n,) -> deltas, shape (n,).
+        delta: target, in (0, 1).
     """
-    grid = clip * np.geomspace(0.02, 50.0, 400)
+    top = 50.0
+    while delta_of_sigma(np.array([top]))[0] > delta:
+        top *= 10
+    grid = np.geomspace(0.02, top, 400)
     above = np.flatnonzero(delta_of_sigma(grid) > delta)
     if above.size == 0:
         return 0.0
@@ -107,12 +136,21 @@ def smallest_printed_sigma(delta_of_sigma: Callable, delta: float, clip: float =
 
 
 def guarantees(
-    setting: Setting, *, epsilon: float, delta: float, clip: float = 1.0
+    experiment: Experiment, *, epsilon: float, delta: float
 ) -> dict[str, dict[str, float]]:
-    """What the printed noise levels really give: delta at epsilon and epsilon at delta, bracketed."""
-    makers = {"scheme": lambda s: setting.scheme(s, clip), **setting.baselines(clip)}
+    """The guarantee of the printed noise levels: delta at epsilon, and epsilon at delta, bracketed.
+
+    Args:
+        experiment: one of `EXPERIMENTS`.
+        epsilon: >= 0, at which delta is given.
+        delta: in (0, 1), at which epsilon is given.
+
+    Returns:
+        Scheme -> the printed sigma, and the lower and upper ends of delta and epsilon.
+    """
+    makers = {"scheme": experiment.scheme, **experiment.baselines()}
     rows = {}
-    for name, sigma in setting.printed.items():
+    for name, sigma in experiment.printed.items():
         mechanism = makers[name](sigma)
         rows[name] = {"sigma, printed": sigma}
         for method in ("lower", "upper"):
@@ -121,24 +159,25 @@ def guarantees(
     return rows
 
 
-def readings(
-    setting: Setting, *, epsilon: float, delta: float, clip: float = 1.0
-) -> dict[str, float | None]:
-    """Sigma under several readings of section 6; None where the reading needs no noise at all.
+def readings(experiment: Experiment, *, epsilon: float, delta: float) -> dict[str, float]:
+    """Sigma for (epsilon, delta) under several readings of section 6.
 
     They cover what the text leaves open: whether d counts the differing record, in which direction
-    the other records' gradients point, whether their count is random, and which rate is which.
-    """
-    d, p, q = setting.d, setting.p, setting.q
+    the other records' gradients point, whether their number is random, and which rate is which.
 
-    def formula(count: int, participation: float, rate: float):
-        return lambda s: RandomParticipation(
-            s, p=participation, q=rate, samples_per_client=count, clip=clip
+    Returns:
+        Reading -> sigma, 0 where the reading needs no noise at all.
+    """
+    d, p, q = experiment.d, experiment.p, experiment.q
+
+    def formula(count: int, participation: float, rate: float) -> _Formula:
+        return lambda sigma: RandomParticipation(
+            sigma, p=participation, q=rate, samples_per_client=count
         ).delta(epsilon, method="paper")
 
-    def profile(function):
-        def value(sigma):
-            s = np.atleast_1d(sigma) / clip
+    def profile(function: Callable[..., NDArray[np.float64]]) -> _Formula:
+        def value(sigma: NDArray[np.float64]) -> NDArray[np.float64]:
+            s = np.atleast_1d(sigma)
             return np.exp(
                 function(np.full_like(s, epsilon), s, np.full_like(s, p), np.full_like(s, q))
             )
@@ -159,33 +198,32 @@ def readings(
         "other records orthogonal": profile(
             lambda e, s, a, b: log_oblique(e, s, a, b, d, 0.0, "remove")
         ),
-        "no other records": lambda s: PoissonGaussian(s, rate=p * q, sensitivity=clip).delta(
-            epsilon
-        ),
-        "count disclosed (upper bound)": lambda s: setting.scheme(s, clip).delta(epsilon),
+        "no other records": lambda sigma: PoissonGaussian(sigma, rate=p * q).delta(epsilon),
+        "count disclosed (upper bound)": lambda sigma: experiment.scheme(sigma).delta(epsilon),
     }
-    found = {
-        name: smallest_printed_sigma(function, delta, clip) for name, function in tried.items()
-    }
-    return {name: value or None for name, value in found.items()}
+    return {name: smallest_printed_sigma(function, delta) for name, function in tried.items()}
 
 
 def totals(
-    setting: Setting, levels: dict[str, float], *, rounds: int, delta: float, clip: float = 1.0
+    experiment: Experiment, levels: Mapping[str, float], *, rounds: int, delta: float
 ) -> dict[str, float]:
-    """Total epsilon of a whole training run: ``rounds`` iterations composed, upper bounds.
+    """Total epsilon of a whole training run: `rounds` iterations composed, upper bounds.
 
     Args:
-      setting: one of :data:`SETTINGS`.
-      levels: sigmas from :func:`noise_levels` for the same setting.
-      rounds: number of iterations, >= 1.
-      delta: of the whole run, in (0, 1).
-      clip: largest norm of one record's gradient.
+        experiment: one of `EXPERIMENTS`.
+        levels: from `needed_noise` for the same experiment.
+        rounds: number of iterations, >= 1.
+        delta: of the whole run, in (0, 1).
 
     Returns:
-      epsilon of the baselines and of the scheme at their own levels, and of the scheme at the printed one.
+        Epsilon of the baselines and of the scheme at their own levels, and of the scheme at the
+        printed one. Schemes whose level is 0 are left out: without noise no epsilon is finite.
     """
-    runs = {name: make(levels[name]) for name, make in setting.baselines(clip).items()}
-    runs["scheme"] = setting.scheme(levels["scheme, upper"], clip)
-    runs["scheme, printed sigma"] = setting.scheme(setting.printed["scheme"], clip)
-    return {name: compose(run, rounds).epsilon(delta) for name, run in runs.items()}
+    own = {name: (make, levels[name]) for name, make in experiment.baselines().items()}
+    own["scheme"] = experiment.scheme, levels["scheme, upper"]
+    own["scheme, printed sigma"] = experiment.scheme, experiment.printed["scheme"]
+    return {
+        name: compose(make(sigma), rounds).epsilon(delta)
+        for name, (make, sigma) in own.items()
+        if sigma > 0
+    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from repro.models import Pixels, build, count_parameters, evaluate
 _RUN = "random_participation/training"
 
 
-def random_participation_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
+def training_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
     """One training run of Algorithm 1: test accuracy against iterations.
 
     Args:
@@ -113,18 +114,32 @@ def random_participation_run(config: dict[str, Any], seed: int) -> dict[str, Any
 
 
 CURVES = ("non_private", "clipped", "scheme_paper", "scheme", "wcs", "ols")
-"""The curves of random_participation's figures 6 and 7, from no noise to most noise: training
-without privacy; clipping without noise; the scheme with the paper's noise, then with the noise our
-bound asks for; weak client sampling; only local sampling."""
+"""The curves of figures 6 and 7, from no noise to most noise: training without privacy; clipping
+without noise; the scheme with the paper's noise, then with the noise that our bound asks for; weak
+client sampling; only local sampling."""
 
 
-def noise_levels(
+def justified_noise(
     epsilon: float, delta: float, *, p: float, q: float, samples_per_client: int, clip: float
 ) -> dict[str, float]:
     """Noise for which one iteration is (epsilon, delta)-DP by each analysis: scheme, wcs, ols.
 
-    Rounded up to 3 significant digits, so that the guarantee stays and the configurations of
-    training runs do not hang on the last digits of a root finder.
+    It is rounded up to 3 significant digits, so that the guarantee stays and the configurations of
+    training runs do not depend on the last digits of a root finder.
+
+    Args:
+        epsilon: target of one iteration, >= 0.
+        delta: target of one iteration, in (0, 1).
+        p: participation rate, in (0, 1].
+        q: sampling rate, in (0, 1].
+        samples_per_client: d >= 0, the client's records besides the differing one.
+        clip: largest norm of one record's gradient, > 0.
+
+    Returns:
+        Analysis -> sigma, in the unit of `clip`.
+
+    Raises:
+        ValueError: an argument out of range, or a target that is met without noise.
     """
     mechanisms = {
         "scheme": lambda s: RandomParticipation(
@@ -139,15 +154,19 @@ def noise_levels(
     }
 
 
-def random_participation_curves(parameters: dict[str, Any]) -> dict[str, dict[str, float | None]]:
-    """What tells the `CURVES` of a figure apart: "clip", "sigma" and "learning_rate" of each.
+def curve_settings(parameters: dict[str, Any]) -> dict[str, dict[str, float | None]]:
+    """The settings in which the `CURVES` of a figure differ: "clip", "sigma" and "learning_rate".
 
-    `parameters` are those of the figure's notebook. The guarantee is that of the federation
-    described by "guarantee_p", "guarantee_q" and "guarantee_records"; a reduced training federation
-    does not change it.
+    Args:
+        parameters: those of the notebook of figure 6 or 7. The guarantee is that of the federation
+            described by "guarantee_p", "guarantee_q" and "guarantee_records"; a reduced training
+            federation does not change it.
+
+    Returns:
+        Curve -> its settings, in the order of `CURVES`.
     """
     clip, rate, slow = (parameters[k] for k in ("clip", "learning_rate", "learning_rate_baselines"))
-    sigma = noise_levels(
+    sigma = justified_noise(
         parameters["epsilon"],
         parameters["delta"],
         p=parameters["guarantee_p"],
@@ -165,12 +184,20 @@ def random_participation_curves(parameters: dict[str, Any]) -> dict[str, dict[st
     }
 
 
-def random_participation_tasks(parameters: dict[str, Any]) -> list[tuple[str, dict[str, Any], int]]:
-    """Every run of a figure as (task, configuration, seed), curve after curve."""
+def training_tasks(
+    parameters: dict[str, Any], curves: Sequence[str] = CURVES
+) -> list[tuple[str, dict[str, Any], int]]:
+    """Every run of figure 6 or 7 as (task, configuration, seed), curve after curve.
+
+    Args:
+        parameters: those of the figure's notebook.
+        curves: names of the curves wanted, among `CURVES`.
+    """
     shared = {key: parameters[key] for key in _KEYS - {"clip", "sigma", "learning_rate"}}
+    settings = curve_settings(parameters)
     return [
-        (_RUN, {**shared, **curve}, seed)
-        for curve in random_participation_curves(parameters).values()
+        (_RUN, {**shared, **settings[curve]}, seed)
+        for curve in curves
         for seed in range(integer("seeds", parameters["seeds"], 1))
     ]
 

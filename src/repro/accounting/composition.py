@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from dp_accounting.pld import pld_pmf
 from dp_accounting.pld import privacy_loss_distribution as pld_lib
 
 from repro._validate import choice, integer, nonnegative, probability_open
 from repro.accounting._losses import profile, threshold
+from repro.accounting._pld import one_sided
 from repro.accounting._renyi import ORDERS, convert_delta, convert_epsilon
 from repro.accounting.mechanism import DIRECTIONS, METHODS, Mechanism
 
@@ -60,7 +62,7 @@ class Composition:
             raise ValueError(f"mechanism must have scalar fields, got {self.mechanism!r}")
 
     @cached_property
-    def _composed(self) -> dict[str, list[pld_lib.PrivacyLossDistribution]]:
+    def _composed(self) -> dict[tuple[str, str], list[pld_pmf.PLDPmf]]:
         return {}
 
     def _interval(self, method: str) -> float:
@@ -79,28 +81,31 @@ class Composition:
             fine = np.clip(fine, 1e-5, 1e-4)
         return float(max(fine, reach / 2e5))
 
-    def _plds(self, method: str) -> list:
+    def _single(self, method: str) -> list[pld_lib.PrivacyLossDistribution]:
         choice("method", method, METHODS)
         self.mechanism._checked(method, "both")
         self.mechanism._has_losses(method)
-        if method not in self._composed:
-            single = self.mechanism._single_plds(method, self._interval(method))
-            self._composed[method] = [one.self_compose(self.rounds) for one in single]
-        return self._composed[method]
+        return self.mechanism._single_plds(method, self._interval(method))
 
     def _pmfs(self, method: str, direction: str) -> list:
         """The loss distributions of the chosen directions, dp-accounting's one-sided objects."""
-        names = {
-            "both": ("_pmf_remove", "_pmf_add"),
-            "remove": ("_pmf_remove",),
-            "add": ("_pmf_add",),
-        }
         choice("direction", direction, DIRECTIONS)
-        return [getattr(x, name) for x in self._plds(method) for name in names[direction]]
+        if direction == "both":
+            direction = self.mechanism.worse_direction
+        ways = ("remove", "add") if direction == "both" else (direction,)
+        for way in ways:
+            if (method, way) not in self._composed:
+                single = [side for x in self._single(method) for side in one_sided(x, way)]
+                self._composed[method, way] = [side.self_compose(self.rounds) for side in single]
+        return [pmf for way in ways for pmf in self._composed[method, way]]
 
     def _error(self, pmf, method: str) -> float:
-        """What delta has to be raised by for "upper"; negative for "lower"."""
-        if self.rounds == 1 or pmf.size == 1:
+        """What delta has to be raised by for "upper"; negative for "lower".
+
+        One round needs no Fourier transform, but the pairs of a lower bound leave out masses of up to
+        1e-17 and round the others, so that the charge holds for one round as well.
+        """
+        if method != "lower" and (self.rounds == 1 or pmf.size == 1):
             return 0.0
         return _CONVOLVED.get(method, 0.0)
 
@@ -152,4 +157,4 @@ class Composition:
 
     def pld(self, *, method: str = "upper") -> pld_lib.PrivacyLossDistribution:
         """The composed loss distribution (for "lower" that of the first explicit pair)."""
-        return self._plds(method)[0]
+        return self._single(method)[0].self_compose(self.rounds)

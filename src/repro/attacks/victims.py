@@ -15,9 +15,8 @@ from repro.attacks.reconstruction import bottom
 from repro.federated.client_data import ClientData
 from repro.federated.pmsfl import masks
 from repro.federated.pmsfl.algorithm import PMSFL
+from repro.federated.pmsfl.rivals import SplitFed, SplitFedDP
 from repro.federated.pmsfl.split_method import Plan, SplitMethod
-from repro.federated.pmsfl.splitfed import SplitFed
-from repro.federated.pmsfl.splitfed_dp import SplitFedDP
 from repro.models.split import resnet18, statistics_from
 
 _CHUNK = 50  # rounds whose smashed data are in memory at once

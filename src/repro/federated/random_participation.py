@@ -1,16 +1,38 @@
-"""DP-DSGD with random participation: Algorithm 1 of random_participation, and its baselines.
+"""DP-DSGD with random participation: Algorithm 1 of random_participation, for all clients at once.
 
-    for t in [T]:                                          the paper's box, and where it is done
-        here client i takes part with probability p             } `TwoLevelPoisson.draw` client i
-        draws each of its records w.p. q          } g_i = sum of clipped gradients, C
-        } `clipped_gradient_sum`, all clients at once: aggregate sum_i g_i
-        }  the sum over clients of sums over records g = (sum_i g_i + N(0, sigma^2 I)) / (p N q d)
-        `gaussian`, `scale` w = w - eta g                                        `Momentum.step`
-        (momentum 0.9 in appendix B)
+    Protocol in client i:                                   the paper's box, and its place below
+     1  for t in [T] do                                     the loop of `train`
+     2      sample B ~ Bern(p)                              `TwoLevelPoisson.draw`
+     3      if B = 1 then                                   `TwoLevelPoisson.draw`
+     4          inform the PS that B = 1                    no message: one process plays all roles
+     5          receive w_t from the PS                     no message
+     6          initialize g_i = 0                          `clipped_gradient_sum`
+     7          sample S_i from D_i, each record w.p. q     `TwoLevelPoisson.draw`
+     8          for s in S_i do                             `clipped_gradient_sum`
+     9              add grad l(w_t, s) / max{1, |grad l(w_t, s)|_2 / C} to g_i
+    10          end for
+    11          send g_i to the PS                          no message
+    12      end if
+    13  end for
+    Protocol in the PS:
+    14  for t in [T] do                                     the loop of `train`
+    15      learn P_t from the clients                      `drawn.clients`
+    16      broadcast w_t to all i in P_t                   no message
+    17      receive g_i from all i in P_t                   no message
+    18      g_t = (sum_{i in P_t} g_i + N(0, sigma^2 I))    `clipped_gradient_sum`, `gaussian`
+                  / (p N_t q d)                             `scale`
+    19      update w_{t+1} = w_t - eta_t g_t                `Momentum.step`, 0.9 in appendix B
+    20  end for
 
-The baselines of the paper (weak client sampling, only local sampling) run the same algorithm with
-the noise level that their weaker analysis asks for; training without privacy has neither clipping
-nor noise.
+All participating clients are summed at once: the inner sums g_i and their sum over P_t are one sum
+over the drawn records.
+
+The box has no line numbers in the paper; they are counted here from its top, without the two
+headings. The baselines of the paper (weak client sampling, only local sampling) run the same
+algorithm with the noise that their weaker analysis asks for. Training without privacy has neither
+clipping nor noise.
+
+Source: random_participation (arXiv 2205.01556v1), section 4.1, Algorithm 1 and appendix B.
 """
 
 from __future__ import annotations
@@ -35,13 +57,14 @@ class Settings:
 
     Attributes:
         iterations: [T] at least 1.
-        p: client participation rate, in (0, 1].
-        q: record sampling rate within a client, in (0, 1].
+        p: [p] client participation rate, in (0, 1].
+        q: [q] record sampling rate within a client, in (0, 1].
         learning_rate: [eta_t] constant, > 0.
         clip: [C] largest norm of a record's gradient, > 0; None trains without clipping.
-        sigma: standard deviation of the noise on the sum of gradients in every coordinate, >= 0. It
-            is absolute, as in the paper: the noise multiplier of other libraries is sigma / C.
-        momentum: of the server's SGD, in [0, 1).
+        sigma: [sigma] standard deviation of the noise on the sum of gradients in every coordinate,
+            >= 0. It is absolute, as in the paper: the noise multiplier of other libraries is
+            sigma / C.
+        momentum: of the server's SGD, in [0, 1); 0 is line 19 as printed.
 
     Raises:
         ValueError: a value out of range, or noise without clipping (it would guarantee nothing).
@@ -78,13 +101,13 @@ class Step:
     """What happened in one iteration; the model has been updated.
 
     Attributes:
-        iteration: t, from 1.
-        clients: number of participants |P_t|.
+        iteration: [t] from 1.
+        clients: [|P_t|] number of participants.
         batch: number of drawn records.
         signal: norm of the sum of (clipped) gradients, before the noise.
-        noise: norm of the noise added to it.
-        clipped: share of the drawn records whose gradient was longer than `clip` (0 for an empty
-            batch).
+        noise: norm of the noise added to that sum.
+        clipped: share of the drawn records whose gradient was longer than `clip`, in [0, 1]; 0 for
+            an empty batch.
     """
 
     iteration: int
@@ -108,25 +131,28 @@ def train(
 ) -> None:
     """Run Algorithm 1 and update `model` in place.
 
-    Privacy: the noise comes from a seeded generator so that experiments can be repeated. That is
-    right for studying accuracy and wrong for protecting anybody: a deployment draws clients,
-    records and noise from a secret, cryptographically secure source, and in a way that
-    floating-point rounding cannot be exploited.
+    Privacy: the noise comes from a seeded generator so that experiments can be repeated. That suits
+    a study of accuracy and protects nobody: a deployment draws clients, records and noise from a
+    secret, cryptographically secure source, and in a way that resists attacks on floating-point
+    rounding.
 
     Args:
         model: network on the device of `images`; see `clipped_gradient_sum` for the layers allowed.
-        images: all records, client after client, shape (records, ...).
-        labels: shape (records,).
-        sizes: records per client (d_i), shape (N,); they sum to `records`.
+        images: [D] all records, client after client, shape (records, ...).
+        labels: classes as integers, shape (records,).
+        sizes: [d_i] records per client, integers >= 0, shape (N,); they sum to `records`.
         settings: see `Settings`.
-        seed: >= 0. Same model, data, settings, seed and machine: the same numbers, bit for bit. Who
-            is drawn depends on the seed and (sizes, p, q) only, so that noise levels are compared
+        seed: >= 0. Same model, data, settings, seed and machine: the same numbers, bit for bit. The
+            draws depend on the seed and (sizes, p, q) only, so that all noise levels are compared
             on the same batches.
-        watch: called after every `watch_every`-th iteration, and after the last.
+        watch: called with a `Step` after every `watch_every`-th iteration, and after the last.
+        watch_every: iterations between two calls of `watch`, at least 1.
 
     Raises:
         ValueError: sizes and records disagree, or an argument is out of range.
-        FloatingPointError: training diverged (checked where it is watched).
+        FloatingPointError: training diverged (checked only in the iterations that are watched).
+
+    Source: random_participation (arXiv 2205.01556v1), Algorithm 1.
     """
     participation = TwoLevelPoisson(sizes, settings.p, settings.q)
     held = int(np.sum(sizes))
@@ -140,20 +166,20 @@ def train(
     weights = Momentum(model, settings.learning_rate, settings.momentum)
     scale = 1.0 / participation.mean_batch  # 1 / (p N q d)
 
-    for t in range(1, settings.iterations + 1):
-        drawn = participation.draw(draws)
+    for t in range(1, settings.iterations + 1):  # lines 1 and 14
+        drawn = participation.draw(draws)  # lines 2-3 and 7
         records = torch.from_numpy(drawn.records).to(images.device)
         batch, truth = images[records], labels[records]
 
-        norms = None
+        norms = None  # lines 6, 8-10 and the sum of line 18
         if settings.clip is None:
             gradients = gradient_sum(model, batch, truth)
         else:
             result = clipped_gradient_sum(model, batch, truth, settings.clip)
             gradients, norms = result.gradient, result.norms
         total = weights.flatten(gradients)
-        noise = gaussian(total, settings.sigma, noises)
-        weights.step((total if noise is None else total + noise) * scale)
+        noise = gaussian(total, settings.sigma, noises)  # line 18
+        weights.step((total if noise is None else total + noise) * scale)  # lines 18-19
 
         if watch is not None and (t % watch_every == 0 or t == settings.iterations):
             signal = float(torch.linalg.vector_norm(total))

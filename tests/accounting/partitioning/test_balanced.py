@@ -43,7 +43,12 @@ def drawn(size, k, a, epsilon, direction, samples=400_000, seed=0):
     noise = rng.standard_normal((samples, size))
     if direction == "remove":
         noise = noise + a * centres[rng.integers(len(centres), size=samples)]
-    ratio = np.exp(a * noise @ centres.T - a**2 * k / 2).mean(axis=1)
+    # The mean over all subsets, iteration by iteration: sums over subsets with j of the first t ones.
+    sums = [np.ones(samples)] + [np.zeros(samples) for _ in range(k)]
+    for column in np.exp(a * noise.T - a**2 / 2):
+        for j in range(k, 0, -1):
+            sums[j] += column * sums[j - 1]
+    ratio = sums[k] / len(centres)
     loss = np.log(ratio) if direction == "remove" else -np.log(ratio)
     gain = np.maximum(-np.expm1(epsilon - loss), 0.0)
     return gain.mean(), gain.std() / np.sqrt(samples)

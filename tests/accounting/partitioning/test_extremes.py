@@ -267,3 +267,21 @@ def test_stated_errors_of_moments_hold(a, size, k, m):
         assert np.all((bound <= np.log1p(missed) + 1e-9) | (missed > 1e-3))
     if max(error[2:]) > 1e-3:
         assert a * k > 50  # only little noise and many participations lose the digits
+
+
+def test_hardly_any_noise():
+    """Beyond the grid's reach the bracket stays one, and stays finite."""
+    for sigma in (0.06, 0.04, 1e-3):
+        mechanism = ModelSplitting(sigma, submodels=4)
+        lower, upper = (mechanism.epsilon(1e-5, method=m) for m in ("lower", "upper"))
+        assert 0 < lower <= upper <= PoissonGaussian(sigma, rate=1.0).epsilon(1e-5)
+        assert mechanism.rdp(256, direction="remove") == pytest.approx(
+            128 / sigma**2 - np.log(4), rel=1e-9
+        )
+        assert mechanism.delta(1.0, method="lower") <= mechanism.delta(1.0) + 1e-14 <= 1 + 1e-14
+
+
+def test_tiny_targets_are_met():
+    mechanism = ModelSplitting(1.0, submodels=4, rate=0.5)
+    lower, upper = (mechanism.epsilon(1e-40, method=m) for m in ("lower", "upper"))
+    assert lower <= upper <= PoissonGaussian(1.0, rate=0.5).epsilon(1e-40)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from repro.accounting.partitioning.blocks import block_law
+from repro.accounting.partitioning.blocks import block_law, ratio_losses
 from repro.accounting.partitioning.laws import (
     Law,
     average,
@@ -18,7 +18,6 @@ from repro.accounting.partitioning.laws import (
     ratio_excess,
     ratio_shortfall,
 )
-from repro.accounting.partitioning.ratio_losses import ratio_losses
 
 THRESHOLDS = np.exp(np.linspace(-3, 6, 50))
 BOTH = ("upper", "lower")

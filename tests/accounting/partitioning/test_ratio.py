@@ -167,7 +167,7 @@ def test_monte_carlo_at_settings_of_its_own(size, k, a, direction):
 @pytest.mark.parametrize("upper", [False, True])
 def test_the_margin_covers_what_a_finer_grid_finds(a, size, k, put, upper, monkeypatch):
     """Every rule: half of the margin on the usual grid against none on one 16 times as fine."""
-    known = BalancedRatio(a, size, k).mixture._replace(noise=0.0)
+    known = BalancedRatio(a, size, k).rules._replace(noise=0.0)
     strikes = (-1 if put else 1) * np.linspace(0, 3, 3)
     monkeypatch.setattr(moment_bounds, "_MOST_POINTS", 10**6)
 

@@ -1,233 +1,28 @@
-"""Algorithm 2 of ddpsa: each part against a second route, and the whole against a plain loop."""
+"""Algorithm 2 of ddpsa against a plain loop, and what its variants have in common."""
 
 import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 
-from repro.accounting.ddpsa.printed import clip_l1, quantisation_error
+from plane_data import DDPSA, LDP, START, data, gradients
+from repro.accounting.ddpsa.printed import quantisation_error
 from repro.datasets.plane import plane
-from repro.federated.ddpsa import algorithm as ddpsa
 from repro.federated.ddpsa.algorithm import (
     MECHANISMS,
-    Memory,
-    Setting,
     Training,
+    Variant,
     mechanism,
     shared_sum,
     train,
 )
 from repro.federated.ddpsa.clients import Federation, clipped_sums
 from repro.federated.ddpsa.noise import NoiseStreams
-from repro.secagg import ZP61, Cluster, FixedPoint, RoundError
+from repro.secagg import Cluster, RoundError
 from reproduce.papers.ddpsa.compare import rounding_bound
-
-START = np.array([[0.3, -0.5, 0.1], [-0.2, 0.6, 0.4]])
-LDP, DDPSA = (mechanism(name, clients=2, clip=1.0, epsilon=0.1) for name in ("LDP", "DDP-SA"))
-
-
-def data(records=200):
-    return plane([3, 4], records)[0]
-
-
-def gradients(training, models):
-    """Gradients of (theta x - y)^2 by PyTorch, shape (R, N, 3)."""
-    weights = torch.tensor(models[:, None]).expand(*training.inputs.shape).clone().requires_grad_()
-    error = (weights * torch.tensor(training.inputs)).sum(-1) - torch.tensor(training.targets)
-    (error**2).sum().backward()
-    return weights.grad.numpy()
-
-
-# Clients ------------------------------------------------------------------------------------------
-
-
-@given(
-    st.integers(0, 2**32),
-    st.sampled_from([(1, 1), (2, 3), (5, 2), (4, 6)]),
-    st.floats(0.01, 100),
-    st.floats(0.01, 100),
-)
-@settings(max_examples=40, deadline=None)
-def test_clipped_sums_are_those_of_clipped_gradients(seed, dealt, first, second):
-    """Every client's sum is that of its own records' clipped gradients, for every part and clip."""
-    clients, batches = np.array([dealt[0], 2]), dealt[1]
-    training = data(600)
-    models = np.random.default_rng(seed).normal(0, 2, (2, 2, 3))
-    federation = Federation.deal(training, clients, batches)
-    for part in range(batches):
-        found = clipped_sums(
-            federation, models, [first, second], federation.membership(clients), part
-        )
-        assert found.shape == (2, 2, clients.max(), 3)
-        for k, clip in enumerate((first, second)):
-            clipped = clip_l1(gradients(training, models[:, k]), clip)
-            blocks = math.lcm(*clients)
-            used = clipped.reshape(2, blocks, batches, -1, 3)[:, :, part]
-            each = used.reshape(2, clients[k], -1, 3).sum(axis=2)
-            np.testing.assert_allclose(found[:, k, : clients[k]], each, rtol=1e-9, atol=1e-9)
-            assert not found[:, k, clients[k] :].any()
-
-
-def test_parts_cover_every_record_once():
-    federation = Federation.deal(data(600), [2, 3], 5)
-    models = np.zeros((2, 1, 3))
-    parts = [
-        clipped_sums(federation, models, [math.inf], federation.membership(np.array([3])), part)
-        for part in range(5)
-    ]
-    whole = gradients(data(600), models[:, 0]).reshape(2, 3, -1, 3).sum(axis=2)
-    np.testing.assert_allclose(np.sum(parts, axis=0)[:, 0], whole, rtol=1e-10)
-
-
-@given(st.integers(0, 2**32), st.floats(0.01, 10))
-@settings(max_examples=40, deadline=None)
-def test_one_record_moves_its_clients_sum_by_at_most_the_clip(seed, clip):
-    """Adversary: any record, far outside the data's range, put in the place of one that counts nil."""
-    rng = np.random.default_rng(seed)
-    training = data()
-    model = rng.normal(size=(2, 1, 3))
-    silent = np.einsum("rk,rk->r", training.inputs[:, 7], model[:, 0])
-    training.targets[:, 7] = silent  # no error, no gradient: as if the record were not there
-    worst = training.inputs.copy(), training.targets.copy()
-    worst[0][:, 7, :2] = rng.normal(0, 10 ** rng.uniform(-2, 4), (2, 2))
-    worst[1][:, 7] = rng.normal(0, 10 ** rng.uniform(-2, 8), 2)
-    sums = []
-    for inputs, targets in ((training.inputs, training.targets), worst):
-        federation = Federation.deal(replace(training, inputs=inputs, targets=targets), [2])
-        sums.append(clipped_sums(federation, model, [clip], federation.membership(np.array([2]))))
-    moved = np.abs(sums[1] - sums[0]).sum(axis=-1)
-    assert moved.max() <= clip * (1 + 1e-9)
-    assert moved[:, :, 1].max() == 0 or moved[:, :, 0].max() == 0  # the other client's is as it was
-
-
-def test_every_client_holds_the_same_number_of_records():
-    federation = Federation.deal(data(600), [1, 2, 3, 4, 6])
-    members = federation.membership(np.array([1, 2, 3, 4, 6]))
-    assert members.shape == (5, 6, 12)
-    assert (members.sum(axis=1) == 1).all()  # each block has one holder
-    for n, one in zip((1, 2, 3, 4, 6), members, strict=True):
-        assert (one.sum(axis=1) == [12 / n] * n + [0] * (6 - n)).all()
-    np.testing.assert_array_equal(federation.held(np.array([1, 6])), [360, 60])
-
-
-@pytest.mark.parametrize(
-    ("clients", "batches"), [([7], 1), ([2], 7), ([0], 1), ([2], 0), ([2.0], 1)]
-)
-def test_uneven_deals_are_refused(clients, batches):
-    with pytest.raises(ValueError, match="clients|batches"):
-        Federation.deal(data(), clients, batches)
-
-
-# Noise --------------------------------------------------------------------------------------------
-
-
-def test_noise_is_laplace_and_shares_of_it_add_up_to_it():
-    streams = NoiseStreams(range(40), [(0, 1), (0, 3), None], clients=3, size=3)
-    drawn = np.array([streams.draw() for _ in range(60)])
-    assert drawn.shape == (60, 40, 3, 3, 3) and not drawn[:, :, 2].any()
-    own, shares = drawn[:, :, 0], drawn[:, :, 1].sum(axis=2)
-    for values in (own.ravel(), shares.ravel()):
-        assert stats.kstest(values, stats.laplace.cdf).pvalue > 1e-3
-    # a share has a third of the variance of the whole, and is no Laplace variable
-    assert drawn[:, :, 1].var() == pytest.approx(2 / 3, rel=0.1)
-    assert stats.kstest(drawn[:, :, 1].ravel() * math.sqrt(3), stats.laplace.cdf).pvalue < 1e-9
-
-
-def test_a_stream_is_the_same_for_all_who_use_it():
-    """Same stream, same numbers, whoever else is there; other streams and seeds are independent."""
-    wide = NoiseStreams([5, 6], [(0, 1), (1, 1), (0, 1), (0, 4)], clients=4, size=3)
-    narrow = NoiseStreams([6], [(0, 1)], clients=2, size=3)
-    first = [wide.draw() for _ in range(300)]
-    second = [narrow.draw() for _ in range(300)]
-    for a, b in zip(first, second, strict=True):
-        np.testing.assert_array_equal(a[:, 0], a[:, 2])
-        np.testing.assert_array_equal(a[1, 0, :2], b[0, 0])
-    series = np.array(first)[:, :, [0, 1, 3]].transpose(1, 2, 0, 3, 4).reshape(6, -1)
-    correlation = np.corrcoef(series) - np.eye(6)
-    assert np.abs(correlation).max() < 5 / math.sqrt(series.shape[1])
-
-
-# Aggregation --------------------------------------------------------------------------------------
-
-
-@given(st.integers(1, 6), st.integers(2, 5), st.integers(0, 2**32), st.booleans())
-@settings(max_examples=40, deadline=None)
-def test_shared_sum_is_the_sum_of_rounded_values(clients, servers, seed, prime):
-    values = np.random.default_rng(seed).normal(0, 3, (clients, 7))
-    encoding = FixedPoint(decimals=6, ring=ZP61) if prime else FixedPoint(decimals=6)
-    found = shared_sum(values, servers=servers, encoding=encoding)
-    exact = [sum(round(float(x) * 1e6) for x in column) / 1e6 for column in values.T]
-    np.testing.assert_array_equal(found, exact)
-
-
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 1e9])
-def test_a_value_that_cannot_be_encoded_leaves_everything_as_it_was(bad):
-    """The encoding's error names the value; models and memory are those before the round."""
-    training = data()
-    going = Training(training, [LDP, DDPSA], [3, 4], START)
-    going.round()
-    before, memory = going.models.copy(), going._memory
-    going.federation.directions[...] = bad  # every gradient a client computes
-    with np.errstate(invalid="ignore"), pytest.raises(ValueError, match="values must be finite"):
-        going.round()
-    np.testing.assert_array_equal(going.models, before)
-    assert going._memory is memory
-
-
-def test_a_failed_secure_sum_leaves_everything_as_it_was():
-    def fails(values):
-        raise RoundError("the round failed")
-
-    going = Training(data(), [DDPSA, LDP], [3, 4], START, secure_sum=fails)
-    with pytest.raises(RoundError):
-        going.round()
-    np.testing.assert_array_equal(going.models, np.repeat(START[:, None], 2, axis=1))
-
-
-def test_real_servers_give_the_same_bits():
-    """The same code path over processes: totals, and so models, are equal bit for bit."""
-    training = data()
-    three = mechanism("DDP-SA", clients=4, clip=2.0, epsilon=0.1)
-    chosen = [LDP, DDPSA, mechanism("MPC", clients=2, clip=1.0, epsilon=0.1), three]
-    seen = []
-
-    def over_servers(values):
-        with_servers = cluster.round(values).total
-        seen.append((with_servers, shared_sum(values)))
-        return with_servers
-
-    with Cluster(clients=4, servers=3) as cluster:
-        real = train(training, chosen, 3, [3, 4], START, secure_sum=over_servers)
-    np.testing.assert_array_equal(real, train(training, chosen, 3, [3, 4], START))
-    assert len(seen) == 3
-    for one, other in seen:
-        assert one.tobytes() == other.tobytes()
-
-
-# Steps --------------------------------------------------------------------------------------------
-
-
-def test_steps_are_those_of_pytorch():
-    rng = np.random.default_rng(0)
-    models, memory = rng.normal(size=(2, 2, 3)), Memory(np.zeros((2, 2, 3)), np.zeros((2, 2, 3)))
-    weights = [torch.tensor(models[:, k]).requires_grad_() for k in (0, 1)]
-    makers = (torch.optim.SGD([weights[0]], lr=0.1), torch.optim.Adam([weights[1]], lr=0.03))
-    for _ in range(50):
-        g = rng.normal(0, 10.0 ** rng.integers(-9, 3), models.shape)
-        models, memory = ddpsa.step(models, g, memory, [0.1, 0.03], [False, True])
-        for k, optimiser in enumerate(makers):
-            weights[k].grad = torch.tensor(g[:, k])
-            optimiser.step()
-            np.testing.assert_allclose(models[:, k], weights[k].detach(), rtol=1e-10, atol=1e-10)
-    assert memory.rounds == 50
-
-
-# The box ------------------------------------------------------------------------------------------
 
 
 def plain_loop(training, setting, rounds, seed, start, modulus=2**64, servers=3):
@@ -382,16 +177,60 @@ def test_settings_out_of_range_are_refused(name, value):
 
 def test_noise_without_a_clip_is_refused():
     with pytest.raises(ValueError, match="epsilon must be inf where clip is inf"):
-        Setting(2, math.inf, 0.1, False, False, 0.1)
+        Variant(2, math.inf, 0.1, False, False, 0.1)
 
 
 def test_runs_that_do_not_fit_are_refused():
     for seeds, start in (([3], START), ([3, 4], START[:1]), ([3, -4], START)):
         with pytest.raises(ValueError, match="seed"):
             train(data(), [LDP], 1, seeds, start)
-    with pytest.raises(ValueError, match="settings"):
+    with pytest.raises(ValueError, match="variants"):
         train(data(), [], 1, [3, 4], START)
     with pytest.raises(ValueError, match="rounds"):
         train(data(), [LDP], 0, [3, 4], START)
     with pytest.raises(ValueError, match="name"):
         mechanism("FedAvg", clients=2, clip=1.0, epsilon=0.1)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 1e9])
+def test_a_value_that_cannot_be_encoded_leaves_everything_as_it_was(bad):
+    """The encoding's error names the value; models and memory are those before the round."""
+    training = data()
+    going = Training(training, [LDP, DDPSA], [3, 4], START)
+    going.round()
+    before, memory = going.models.copy(), going._memory
+    going.federation.directions[...] = bad  # every gradient a client computes
+    with np.errstate(invalid="ignore"), pytest.raises(ValueError, match="values must be finite"):
+        going.round()
+    np.testing.assert_array_equal(going.models, before)
+    assert going._memory is memory
+
+
+def test_a_failed_secure_sum_leaves_everything_as_it_was():
+    def fails(values):
+        raise RoundError("the round failed")
+
+    going = Training(data(), [DDPSA, LDP], [3, 4], START, secure_sum=fails)
+    with pytest.raises(RoundError):
+        going.round()
+    np.testing.assert_array_equal(going.models, np.repeat(START[:, None], 2, axis=1))
+
+
+def test_real_servers_give_the_same_bits():
+    """The same code path over processes: totals, and so models, are equal bit for bit."""
+    training = data()
+    three = mechanism("DDP-SA", clients=4, clip=2.0, epsilon=0.1)
+    chosen = [LDP, DDPSA, mechanism("MPC", clients=2, clip=1.0, epsilon=0.1), three]
+    seen = []
+
+    def over_servers(values):
+        with_servers = cluster.round(values).total
+        seen.append((with_servers, shared_sum(values)))
+        return with_servers
+
+    with Cluster(clients=4, servers=3) as cluster:
+        real = train(training, chosen, 3, [3, 4], START, secure_sum=over_servers)
+    np.testing.assert_array_equal(real, train(training, chosen, 3, [3, 4], START))
+    assert len(seen) == 3
+    for one, other in seen:
+        assert one.tobytes() == other.tobytes()

@@ -1,4 +1,4 @@
-"""Algorithms 1 and 2 and the federated version against loops written as in the paper's boxes."""
+"""Algorithm 1 and its federated version against loops written as in the paper's boxes."""
 
 import math
 
@@ -10,28 +10,34 @@ from torch import nn
 from repro.federated.clipping import bytes_per_record, clipped_part_sums
 from repro.federated.participation import BalancedIterations, PoissonIterations
 from repro.federated.partitioning.algorithms import (
-    Settings,
+    NoisyDescent,
     Splitting,
-    train,
     train_federated,
-    train_with_dropout,
+    train_on_submodels,
 )
 from repro.federated.partitioning.local_training import Local
 from repro.federated.partitioning.submodels import (
-    NodeDropout,
     Routed,
     create_submodels,
-    draw_masks,
-    dropping,
     middle_blocks,
     split_parameters,
 )
 from repro.federated.server import streams
 from repro.models.residual import Architecture, ResidualNet
 
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread():
+    """The tensors are tiny: several threads would only wait for each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 NARROW = Architecture(((2, 4, 1), (5, 4, 1), (1, 8, 2)), (4, 1), False, 2, 1)
 POST = Architecture(((1, 8, 1), (5, 8, 1)), (8, 1), True, 2, 1)
-SETTINGS = Settings(clip=0.3, unsplit_clip=0.2, sigma=0.05, learning_rate=0.5, momentum=0.5)
+SETTINGS = NoisyDescent(clip=0.3, unsplit_clip=0.2, sigma=0.05, learning_rate=0.5, momentum=0.5)
 
 
 def network(architecture=NARROW, seed=0):
@@ -105,7 +111,7 @@ SAMPLINGS = [PoissonIterations(12, 4, 0.4), BalancedIterations(12, 4, 2)]
 def test_algorithm_1_is_the_box(architecture, sampling, splitting):
     net, reference = network(architecture), network(architecture)
     images, labels = records(12)
-    train(net, images, labels, sampling, splitting, SETTINGS, seed=5)
+    train_on_submodels(net, images, labels, sampling, splitting, SETTINGS, seed=5)
 
     blocks = middle_blocks(reference, splitting.first, splitting.last)
     fixed = create_submodels(blocks, splitting.submodels)
@@ -125,65 +131,6 @@ def test_algorithm_1_is_the_box(architecture, sampling, splitting):
         not torch.equal(p, q)
         for p, q in zip(net.parameters(), network(architecture).parameters(), strict=True)
     )
-
-
-class WithDropout(nn.Sequential):
-    """A convolution and two linear layers; a dropout after the first and after the second."""
-
-    def __init__(self):
-        super().__init__(
-            nn.Conv2d(1, 4, 3),
-            nn.GroupNorm(2, 4),
-            NodeDropout(4),
-            nn.ReLU(),
-            nn.Flatten(),
-            nn.Linear(4 * 16, 6),
-            NodeDropout(6),
-            nn.Tanh(),
-            nn.Linear(6, 5),
-            nn.Tanh(),
-            nn.Linear(5, 3),
-        )
-        self.double()
-
-    def split(self):
-        """What a dropped node touches: its own weights and those that read it."""
-        before = [*self[0].parameters(), *self[1].parameters(), *self[5].parameters()]
-        return [*before, self[8].weight]
-
-
-def test_algorithm_2_is_the_box():
-    torch.manual_seed(1)
-    model = WithDropout()
-    reference = WithDropout()
-    reference.load_state_dict(model.state_dict())
-    images, labels = records(10, 1)
-    sampling = PoissonIterations(10, 3, 0.5)
-    train_with_dropout(model, images, labels, sampling, model.split(), SETTINGS, 3)
-
-    def contribution(drawn, rng):
-        masks = draw_masks(reference, len(drawn), rng)
-        for i, x in enumerate(drawn):
-            with dropping(reference, [mask[i : i + 1] for mask in masks]):
-                output = reference(images[x : x + 1])
-                yield gradient_of(reference, nn.functional.cross_entropy(output, labels[x : x + 1]))
-
-    box(reference, sampling, SETTINGS, 3, contribution, reference.split())
-    assert_same_weights(model, reference)
-
-
-def test_a_dropped_node_has_no_gradient_on_the_weights_that_touch_it():
-    """What Corollary 3.7 rests on; the bias of the next layer is the exception."""
-    torch.manual_seed(2)
-    model = nn.Sequential(nn.Linear(4, 6), NodeDropout(6), nn.ReLU(), nn.Linear(6, 3)).double()
-    x, y = torch.randn(1, 4, dtype=torch.float64), torch.tensor([1])
-    mask = np.array([[True, False, True, False, True, True]])
-    with dropping(model, [mask]):
-        grads = gradient_of(model, nn.functional.cross_entropy(model(x), y))
-    dropped = ~mask[0]
-    assert grads[0][dropped].abs().max() == 0 and grads[1][dropped].abs().max() == 0
-    assert grads[2][:, dropped].abs().max() == 0
-    assert grads[3].abs().min() > 0
 
 
 @pytest.mark.parametrize("splitting", [Splitting(3, 1, 1), Splitting(1, 1, 1), Splitting(5, 0, 1)])
@@ -268,7 +215,7 @@ def test_chunks_change_nothing_but_rounding_and_the_same_seed_nothing_at_all(cen
     def trained(memory):
         net = network(seed=6)
         if central:
-            train(net, images, labels, sampling, splitting, SETTINGS, 1, memory=memory)
+            train_on_submodels(net, images, labels, sampling, splitting, SETTINGS, 1, memory=memory)
         else:
             local = Local(2, 0.1)
             train_federated(
@@ -301,11 +248,13 @@ def test_noise_levels_are_compared_on_the_same_batches_and_submodels():
     seen = {}
     for sigma in (0.0, 0.3):
         steps = []
-        settings = Settings(0.5, 0.5, sigma, 1e-12)
+        settings = NoisyDescent(0.5, 0.5, sigma, 1e-12)
         sampling = PoissonIterations(30, 5, 0.3)
         net = network(seed=8)
         splitting = Splitting(2, 1, 1)
-        train(net, images, labels, sampling, splitting, settings, 4, watch=steps.append)
+        train_on_submodels(
+            net, images, labels, sampling, splitting, settings, 4, watch=steps.append
+        )
         seen[sigma] = [(s.batch, round(s.signal, 6), s.clipped, s.unsplit_clipped) for s in steps]
         assert all((s.noise > 0) == (sigma > 0) for s in steps)
         dimension = sum(p.numel() for p in net.parameters())
@@ -316,10 +265,12 @@ def test_noise_levels_are_compared_on_the_same_batches_and_submodels():
 def test_an_empty_batch_moves_the_model_by_noise_alone():
     images, labels = records(4, 8)
     net, start = network(seed=9), network(seed=9)
-    settings = Settings(1.0, 1.0, 1.0, 1.0)
+    settings = NoisyDescent(1.0, 1.0, 1.0, 1.0)
     steps = []
     rare = PoissonIterations(4, 1, 1e-9)
-    train(net, images, labels, rare, Splitting(2, 1, 1), settings, 0, watch=steps.append)
+    train_on_submodels(
+        net, images, labels, rare, Splitting(2, 1, 1), settings, 0, watch=steps.append
+    )
     assert steps[0].batch == 0 and steps[0].signal == 0 and steps[0].clipped == 0
     moved = [p - q for p, q in zip(net.parameters(), start.parameters(), strict=True)]
     assert all(m.abs().min() > 0 for m in moved)
@@ -337,26 +288,28 @@ def test_bad_input():
         ({"momentum": 1.0}, r"momentum must be in \[0, 1\)"),
     ):
         with pytest.raises(ValueError, match=message):
-            Settings(**{**good, **change})
+            NoisyDescent(**{**good, **change})
     with pytest.raises(ValueError, match="iterations must be an integer >= 1"):
         Local(0, 0.1)
     with pytest.raises(ValueError, match="learning_rate must be positive"):
         Local(1, 0.0)
-    settings = Settings(**good)
+    settings = NoisyDescent(**good)
     with pytest.raises(ValueError, match="same length, got 5, 6, 6"):
-        train(network(), images, labels, PoissonIterations(5, 1, 1), Splitting(1), settings, 0)
+        train_on_submodels(
+            network(), images, labels, PoissonIterations(5, 1, 1), Splitting(1), settings, 0
+        )
     sampling = PoissonIterations(6, 1, 1.0)
     with pytest.raises(ValueError, match="submodels must be an integer in"):
-        train(network(), images, labels, sampling, Splitting(9), settings, 0)
+        train_on_submodels(network(), images, labels, sampling, Splitting(9), settings, 0)
     with pytest.raises(ValueError, match="memory must be positive"):
-        train(network(), images, labels, sampling, Splitting(1), settings, 0, memory=0)
+        train_on_submodels(network(), images, labels, sampling, Splitting(1), settings, 0, memory=0)
 
 
 def test_divergence_is_said():
     images, labels = records(6)
-    settings = Settings(math.inf, math.inf, 0.0, 1e300)
+    settings = NoisyDescent(math.inf, math.inf, 0.0, 1e300)
     sampling = PoissonIterations(6, 3, 1.0)
     with pytest.raises(FloatingPointError, match="training diverged by iteration"):
-        train(
+        train_on_submodels(
             network(), images, labels, sampling, Splitting(1), settings, 0, watch=lambda step: None
         )

@@ -1,4 +1,4 @@
-"""Partitions, routing by submodel, dropout masks."""
+"""Partitions, and routing by submodel."""
 
 import numpy as np
 import pytest
@@ -8,11 +8,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 from repro.federated.partitioning.submodels import (
-    NodeDropout,
     Routed,
     create_submodels,
-    draw_masks,
-    dropping,
     middle_blocks,
     split_parameters,
 )
@@ -101,31 +98,3 @@ def test_rows_name_the_records_of_every_layer_of_a_split_block():
     for part, reached in zip(parts, (slice(0, 3), slice(3, 5)), strict=True):
         assert all(rows[m] == reached for i in part for m in net.blocks[i].modules())
     assert net.head[-1] not in rows
-
-
-def test_dropout_masks_are_fair_coins_per_record_and_node():
-    model = nn.Sequential(nn.Linear(4, 50), NodeDropout(50), nn.Linear(50, 30), NodeDropout(30))
-    masks = draw_masks(model, 4000, np.random.default_rng(0))
-    assert [m.shape for m in masks] == [(4000, 50), (4000, 30)]
-    for mask in masks:
-        assert abs(mask.mean() - 0.5) < 4 * 0.5 / np.sqrt(mask.size)
-        shares = mask.mean(axis=0)
-        assert np.all(np.abs(shares - 0.5) < 5 * 0.5 / np.sqrt(4000))
-        products = np.mean(mask[:, 0] & mask[:, 1])
-        assert abs(products - 0.25) < 5 * np.sqrt(0.25 * 0.75 / 4000)
-
-
-def test_dropped_nodes_are_zero_and_kept_ones_doubled_only_while_open():
-    layer = NodeDropout(3)
-    model = nn.Sequential(
-        nn.Identity(), layer, nn.Linear(1, 1)
-    )  # the linear layer tells the device
-    x = torch.ones(2, 3, 2, 2)
-    mask = np.array([[True, False, True], [False, False, True]])
-    with dropping(model, [mask]):
-        got = layer(x)
-        assert torch.equal(got[:, :, 0, 0], 2 * torch.from_numpy(mask).float())
-        assert torch.equal(layer(x[:, :, 0, 0]), got[:, :, 0, 0])
-    assert torch.equal(layer(x), x)
-    with pytest.raises(ValueError, match="no NodeDropout layer"):
-        draw_masks(nn.Linear(2, 2), 3, np.random.default_rng(0))

@@ -7,8 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repro.federated.pmsfl import masks
-from repro.federated.pmsfl.mask_aggregation import compensated, over_sharers
-from repro.federated.pmsfl.personalisation import personal_share, select_personal
+from repro.federated.pmsfl.masks import (
+    compensated,
+    over_sharers,
+    personal_share,
+    select_personal,
+)
 
 
 def generator(seed=0):

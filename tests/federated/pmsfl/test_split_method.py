@@ -1,247 +1,238 @@
-"""What a round of split learning does, by second routes: gradients, steps, exits, personal sets, tests."""
+"""What all methods of pmsfl share: a step, a round, its bytes, odd federations, bad plans."""
+
+from __future__ import annotations
 
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
-from federations import CPU, config, data, make, plan
-from repro.federated.client_data import ClientData
-from repro.federated.pmsfl import algorithm as pmsfl
-from repro.federated.pmsfl import blocks as flat_blocks
-from repro.federated.pmsfl.blocks import FlatBlocks
+from federations import CPU, data, make, plan
+from repro.federated.client_data import ClientData, own_tests
 from repro.federated.pmsfl.evaluation import client_accuracies
-from repro.federated.pmsfl.exits import distillation
-from repro.federated.pmsfl.parametrisations import MaskTraining, WeightTraining
-from repro.federated.pmsfl.server import SplitServer
-from repro.federated.pmsfl.splitfed import SplitFed
-from repro.models.split import resnet18, split, statistics_from, transformer
-from reproduce.papers.pmsfl.runs import pmsfl_run
+from repro.federated.pmsfl.rivals import (
+    SplitFed,
+)
+from repro.federated.pmsfl.split_method import DivergedError, Traffic
+from repro.models.split import resnet18, split
+from reproduce.papers.pmsfl.runs import METHODS, depths
 
 
-def tensors(*shape, seed=0):
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
-
-
-# The server -----------------------------------------------------------------------------------------
-
-
-def test_each_client_is_sent_the_gradient_of_its_own_mean_loss():
-    # layer normalisation couples no records, so that every client's loss can be computed alone
-    network = transformer(classes=3, features=4, width=8)
-    blocks = FlatBlocks(network)
-    server = SplitServer(network, blocks, WeightTraining(blocks.weights(), 0.01), 0.01)
-    start = [p.detach().clone() for p in network.head.parameters()]
-    smashed = {1: tensors(2, 5, 6, 8), 3: tensors(1, 5, 6, 8, seed=1)}
-    labels = {
-        1: torch.tensor([[0, 1, 2, 0, 1], [2, 2, 1, 0, 0]]),
-        3: torch.tensor([[1, 1, 0, 2, 0]]),
-    }
-    gradients, loss = server.answer(smashed, labels, torch.Generator())
-
-    with torch.no_grad():  # the step changed the head: back to where the gradients were taken
-        for p, old in zip(network.head.parameters(), start, strict=True):
-            p.copy_(old)
-    losses = []
-    for depth, batches in smashed.items():
-        for client, batch in enumerate(batches):
-            arrived = batch.clone().requires_grad_()
-            own = nn.functional.cross_entropy(
-                split(network, depth)[1](arrived), labels[depth][client]
-            )
-            (expected,) = torch.autograd.grad(own, arrived)
-            assert torch.allclose(gradients[depth][client], expected, atol=1e-7)
-            losses.append(own.item())
-    assert loss == pytest.approx(np.mean(losses), rel=1e-5)
-
-
-@pytest.mark.parametrize("name", ["splitfed", "pmsfl"])
-def test_the_server_steps_as_often_as_there_are_iterations(name):
-    method = make(name, data(clients=8), mixed=True, participation=1.0, iterations=3)
-    method.round(0)
-    counts = {int(s["step"]) for s in method.server._optimiser.state.values()}
-    assert counts == {3}  # not once for each of the eight clients or the three depths with a top
-
-
-def test_a_masked_server_trains_no_weights_but_the_heads():
-    method = make("pmsfl", data(clients=4), mixed=True, participation=1.0)
-    assert isinstance(method.server.kind, MaskTraining)
-    frozen, head = (
-        method.server.kind.weights.clone(),
-        method.network.head[-1].weight.detach().clone(),
-    )
-    scores = method.server.values.detach().clone()
-    method.round(0)
-    assert torch.equal(method.server.kind.weights, frozen)
-    assert torch.equal(method.kind.weights, frozen)
-    assert not torch.equal(method.network.head[-1].weight, head)
-    assert not torch.equal(method.server.values, scores)
-    assert isinstance(
-        make("pmsfl").server.kind, WeightTraining
-    )  # one depth: w_p is trained, as in (3)
-
-
-# Personal sets --------------------------------------------------------------------------------------
-
-
-def test_nothing_is_personal_before_the_agreement_then_sets_only_grow():
-    method = make("pmsfl", participation=1.0, rounds=8, own={"agreement": 3, "ratio": 0.6})
-    size, counts, before = method.blocks.size(2), [], method.personal.clone()
-    for number in range(8):
-        method.round(number)
-        assert (method.personal | ~before).all()  # once personal, for good
-        before = method.personal.clone()
-        counts.append(method.personal.sum(dim=1).tolist())
-    # five rounds are left, the set grows in two of them
-    shares = [0, 0, 0, 0.3, 0.6, 0.6, 0.6, 0.6]
-    assert counts == [[int(np.float32(share) * size)] * 6 for share in shares]
-
-
-def test_personal_values_stay_with_the_client_and_shared_ones_are_broadcast():
-    method = make("pmsfl", participation=0.5, own={"agreement": 0, "ratio": 0.5})
-    for number in range(3):
-        method.round(number)
-    everyone = np.arange(6)
-    values, own = method.client_values(everyone), method.personal
-    assert own.any()
-    assert torch.equal(values[own], method.own[own])
-    assert torch.equal(values[~own], method.shared.expand_as(values)[~own])
-
-
-def test_the_server_averages_the_bits_of_those_who_share(monkeypatch):
-    method = make("pmsfl", participation=1.0, own={"agreement": 0, "ratio": 0.5})
-    method.round(0)
-    seen = {}
-
-    def watched(uploads, shared, before):
-        seen.update(uploads=uploads.clone(), shared=shared.clone(), before=before.clone())
-        return original(uploads, shared, before)
-
-    original = pmsfl.over_sharers
-    monkeypatch.setattr(pmsfl, "over_sharers", watched)
-    method.round(1)
-    assert set(seen["uploads"].unique().tolist()) == {0.0, 1.0}
-    assert torch.equal(seen["shared"], ~method.personal)
-    nobody = ~seen["shared"].any(dim=0)
-    for place in range(len(method.shared)):  # (7) coordinate by coordinate
-        sent = seen["uploads"][seen["shared"][:, place], place]
-        expected = seen["before"][place] if nobody[place] else sent.mean()
-        assert float(method.shared[place]) == pytest.approx(float(expected), abs=1e-6)
-
-
-# Self-distillation ----------------------------------------------------------------------------------
-
-
-def test_an_exit_learns_from_the_others_which_do_not_follow_it():
-    a, b = tensors(1, 2, 3).requires_grad_(), tensors(1, 2, 3, seed=1)
-    labels = torch.tensor([[0, 2]])
-    distillation([a, b], labels).backward()
-    p, q, truth = (
-        torch.softmax(a.detach(), -1),
-        torch.softmax(b, -1),
-        nn.functional.one_hot(labels, 3),
-    )
-    # d/da of (cross-entropy + KL(q || p)) / 2, the mean over two records; KL(p || q) has another
-    assert torch.allclose(a.grad, ((p - truth) + (p - q)) / 2 / 2, atol=1e-6)
-
-
-def test_exits_are_averaged_over_those_who_hold_them():
-    method = make("depthfl", data(clients=4), mixed=True, participation=1.0)
-    method.round(0)
-    trained = method._trained  # depth -> its exits, (clients, classes, features + 1)
-    for place in range(4):
-        copies = [trained[depth][place][0] for depth in range(place + 1, 5)]
-        assert torch.allclose(method.exits[place], torch.stack(copies).mean(dim=0))
-    assert not torch.equal(trained[4][0], trained[1][0])
-
-
-# Testing --------------------------------------------------------------------------------------------
-
-
-def uneven(seed=0, loud=False):
-    """Three clients with 3, 9 and 15 test records; `loud`: the last one's are replaced."""
-    rng = np.random.default_rng(seed)
-    labels = rng.integers(0, 3, 57)
-    inputs = rng.standard_normal((57, 1, 8, 8)).astype(np.float32)
-    inputs += labels[:, None, None, None]
-    test = (np.arange(3), np.arange(3, 12), np.arange(12, 27))
-    if loud:
-        inputs[test[2]] = 1000 * rng.standard_normal((15, 1, 8, 8))
-    train = tuple(np.split(np.arange(27, 57), 3))
-    return ClientData(inputs, labels, 3, train, test, "made up", "generated", "0")
-
-
-def trained(federation):
+def test_one_step_is_that_of_the_uncut_networks():
+    # a second route: every client's bottom with the one top as ordinary modules, one backward
+    federation = data(clients=3)
+    method = make(federation=federation, participation=1.0, iterations=1)
+    cohort, generator = method.begin(0)
+    start = method.broadcast(cohort)
+    places = method._places(cohort, 0)[:, 0]
     network = resnet18(classes=3, channels=1, width=2, layers=1)
-    schedule = plan(participation=1.0)
-    method = SplitFed(federation, network, np.full(3, 2), schedule, 0, CPU)
+    copies = [resnet18(classes=3, channels=1, width=2, layers=1) for _ in range(3)]
+    _, top = split(network, 2)
+    bottoms = [split(copy, 2)[0] for copy in copies]
+    smashed = [
+        b(torch.from_numpy(federation.inputs[p])) for b, p in zip(bottoms, places, strict=True)
+    ]
+    truth = torch.from_numpy(federation.labels[places.ravel()])
+    loss = torch.nn.functional.cross_entropy(top(torch.cat(smashed)), truth)
+    loss.backward()
+    optimisers = [torch.optim.Adam(m.parameters(), lr=0.01) for m in (*bottoms, top)]
+    for optimiser in optimisers:
+        optimiser.step()
+    trained = method.local_updates(cohort, start, 0, generator)
+    assert method.losses == [pytest.approx(loss.item(), rel=1e-5)]
+    for row, bottom in zip(trained, bottoms, strict=True):
+        expected = torch.cat([p.detach().flatten() for p in bottom.parameters()])
+        assert torch.allclose(row, expected, atol=2e-4)
+    top_weights = torch.cat([p.detach().flatten() for p in network.blocks[2:].parameters()])
+    assert torch.allclose(method.server.values[len(start[0]) :], top_weights, atol=2e-4)
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("mixed", [False, True])
+def test_every_method_runs_and_sends_what_it_counts(name, mixed):
+    method = make(name, mixed=mixed)
+    for number in range(2):
+        method.round(number)
+        accuracies = client_accuracies(method, number, reference=4, chunk=4)
+        assert accuracies.shape == (6,) and ((accuracies >= 0) & (accuracies <= 1)).all()
+    assert torch.isfinite(method.shared).all()
+    up, count = method.traffic.up, 3
+    if name == "local_only":
+        assert up.get("smashed", 0) == 0 and up["model"] == 0
+        return
+    labels = count * method.plan.iterations * method.plan.batch
+    assert up["smashed"] == method.traffic.down["smashed"] + labels
+    if name == "standalone":
+        assert up["model"] == method.traffic.down["model"] == 0
+
+
+def test_bytes_of_uniform_depth_by_hand():
+    size = make().blocks.size(2)
+    found = {}
+    for name in ("splitfed", "splitfed_pm", "lg_fedavg", "pmsfl"):
+        method = make(name)
+        method.round(0)
+        found[name] = method.traffic.up
+    assert found["splitfed"]["model"] == found["splitfed_pm"]["model"] == 3 * 4 * size
+    assert found["lg_fedavg"]["model"] == 3 * 4 * (size - make().blocks.size(1))
+    assert found["pmsfl"] == {"smashed": found["splitfed"]["smashed"], "model": 3 * -(-size // 8)}
+
+
+def odd(train, test, labels):
+    inputs = np.random.default_rng(0).standard_normal((len(labels), 1, 8, 8)).astype(np.float32)
+    return ClientData(inputs, np.array(labels), 3, train, test, "odd", "generated", "0")
+
+
+def test_one_class_or_two_images_are_enough():
+    train = (np.array([0, 1, 2]), np.array([5]))
+    test = (np.array([3, 4]), np.array([6]))
+    federation = odd(train, test, [1, 1, 1, 1, 1, 0, 2])
+    assert federation.trivial() == 0.5  # the first is always right, the second never
+    for name in METHODS:
+        method = make(name, federation=federation, participation=1.0)
+        method.round(0)
+        assert np.isin(client_accuracies(method, 0, reference=4, chunk=1), [0.0, 0.5, 1.0]).all()
+    kept, tested = own_tests([np.array([3, 9])], 0.1, np.random.default_rng(0))
+    assert len(kept[0]) == len(tested[0]) == 1
+    with pytest.raises(ValueError, match="client 1 must have at least 2 records"):
+        own_tests([np.array([3, 9]), np.array([4])], 0.1, np.random.default_rng(0))
+    with pytest.raises(ValueError, match="client 1 has no test record"):
+        odd(train, (test[0], np.array([], dtype=int)), [1, 1, 1, 1, 1, 0, 2])
+
+
+@pytest.mark.parametrize("name", ["splitfed", "pmsfl", "depthfl"])
+def test_batches_of_one(name):
+    method = make(name, batch=1, participation=0.1)  # one client, one record
     method.round(0)
-    return method
+    assert torch.isfinite(method.shared).all()
 
 
-def test_accuracies_by_plain_modules():
-    federation = uneven()
-    method = trained(federation)
-    found = client_accuracies(method, 0, reference=10, chunk=2)
-    whole = torch.cat([method.shared, method.server.values.detach()[len(method.shared) :]])
+def test_a_loss_that_is_not_finite_ends_the_run_with_a_clear_error():
+    federation = data()
+    method = make(federation=federation)
     with torch.no_grad():
-        start = 0
-        for p in (p for block in method.network.blocks for p in block.parameters()):
-            p.copy_(whole[start : start + p.numel()].view(p.shape))
-            start += p.numel()
-        bottom, top = split(method.network, 2)
-        inputs = torch.from_numpy(federation.inputs)
-        references, tests = [], []
-        for train, test in zip(federation.train, federation.test, strict=True):
-            with statistics_from(bottom, 10):
-                smashed = bottom(inputs[np.concatenate([train, test])])
-            references.append(smashed[:10])
-            tests.append(smashed[10:])
-        with statistics_from(top, 30):
-            logits = top(torch.cat([*references, *tests]))[30:]
-    right = logits.argmax(dim=1).numpy() == federation.labels[np.concatenate(federation.test)]
-    assert found.tolist() == [part.mean() for part in np.split(right, [3, 12])]
+        method.network.head[-1].bias.fill_(float("nan"))
+    with pytest.raises(DivergedError, match="the loss is nan in round 0, iteration 0"):
+        method.round(0)
+    with pytest.raises(ValueError, match="inputs must be finite"):
+        ClientData(
+            np.full((2, 1, 8, 8), np.nan, np.float32), np.array([0, 1]), 2,
+            (np.array([0]),), (np.array([1]),), "bad", "generated", "0",
+        )  # fmt: skip
 
 
-def test_nobodys_test_records_change_the_accuracy_of_another():
-    quiet, loud = (client_accuracies(trained(uneven(loud=loud)), 0, reference=10, chunk=2)
-                   for loud in (False, True))  # fmt: skip
-    assert quiet[:2].tolist() == loud[:2].tolist()
+@pytest.mark.parametrize(
+    "change",
+    [{"rounds": 0}, {"batch": 0}, {"iterations": 1.5}, {"rate": 0.0}, {"participation": 2}],
+)
+def test_bad_plans(change):
+    with pytest.raises(ValueError, match=next(iter(change))):
+        plan(**change)
 
 
-def test_every_client_counts_the_same_whatever_it_tests():
-    found = pmsfl_run(config("splitfed"), 0)
-    assert found["accuracy"][-1] == pytest.approx(np.mean(found["clients"]), abs=2e-5)
+def test_depths_of_clients_are_checked():
+    network = resnet18(classes=3, channels=1, width=2, layers=1)
+    for wrong in ([2] * 5, [0] * 6, [5] * 6, [2.5] * 6):
+        with pytest.raises(ValueError, match="depth"):
+            SplitFed(data(), network, np.array(wrong), plan(), 0, CPU)
+    assert depths(5, True).tolist() == [1, 2, 3, 4, 1]
 
 
-# Stacked clients ------------------------------------------------------------------------------------
+@pytest.mark.parametrize("participation", [0, 0.0, 0.01, 0.1])
+def test_one_client_takes_part_where_the_share_rounds_to_none(participation):
+    method = make(participation=participation)  # Algorithm 1, line 4: max(C N, 1)
+    assert len(method.begin(0)[0].clients) == 1
 
 
-@pytest.mark.parametrize("kind", ["images", "sequences"])
-def test_a_loop_over_clients_is_the_stacked_run(kind, monkeypatch):
-    if kind == "images":
-        network, x = resnet18(classes=3, channels=1, width=3, layers=1), tensors(4, 5, 1, 8, 8)
-    else:
-        network, x = transformer(classes=3, features=4, width=8), tensors(4, 5, 6, 4)
-    blocks, depths = FlatBlocks(network), [1, 2, 2, 4]
-    found = []
-    for bound in (flat_blocks.STACKED_BELOW, 0):
-        monkeypatch.setattr(flat_blocks, "STACKED_BELOW", bound)
-        assert blocks.stacked(x) == (bound > 0)
-        flat = (blocks.weights() * tensors(4, blocks.size(4), seed=2)).requires_grad_()
-        outputs = blocks.run(flat, x, depths)
-        (gradient,) = torch.autograd.grad(sum(q.sum() + q.square().sum() for q in outputs), flat)
-        found.append([*outputs, gradient])
-    for one, two in zip(*found, strict=True):
-        assert one.shape == two.shape and torch.allclose(one, two, rtol=1e-4, atol=1e-4)
+@pytest.mark.parametrize("participation", [0.5, 0.99, 1.0])
+def test_the_share_of_clients_is_rounded_down(participation):
+    method = make(participation=participation)
+    drawn = method.begin(0)[0].clients
+    assert len(set(drawn.tolist())) == len(drawn) == int(6 * participation)
 
 
-def test_small_layers_are_stacked_and_wide_ones_only_on_a_gpu():
-    small, wide = (FlatBlocks(resnet18(classes=3, channels=3, width=w, layers=1)) for w in (8, 64))
-    x = torch.zeros(2, 1, 3, 32, 32)
-    assert small.first_cost(x) == 9 * (3 * 8 + 2 * 8 * 8) * 32 * 32
-    assert small.stacked(x) and not wide.stacked(x)
-    assert wide.stacked(x.to("meta"))
-    little, large = (FlatBlocks(transformer(classes=3, features=8, width=w)) for w in (32, 768))
-    frames = torch.zeros(2, 1, 30, 8)
-    assert little.stacked(frames) and not large.stacked(frames)
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"participation": -0.1}, r"participation must be in \[0, 1\], got -0.1"),
+        ({"participation": 1.5}, r"participation must be in \[0, 1\], got 1.5"),
+        ({"floor": 0.5}, r"floor must be in \[0, 1/2\), got 0.5"),
+        ({"floor": "0.1"}, r"floor must be in \[0, 1/2\), got '0.1'"),
+        ({"floor": None}, r"floor must be in \[0, 1/2\), got None"),
+        ({"gradient": "exact"}, "gradient must be one of 'paper', 'straight_through', got 'exact'"),
+        ({"mask_rate": float("nan")}, "mask_rate must be positive and finite, got nan"),
+    ],
+)
+def test_a_plan_is_checked_before_anything_runs(change, message):
+    with pytest.raises(ValueError, match=message):
+        plan(**change)
+
+
+BLOCKS = (
+    9 * 2 + 2 * 9 * 4,
+    9 * (2 * 4 + 4 * 4) + 2 * 4,
+    9 * (4 * 8 + 8 * 8) + 4 * 8,
+    9 * (8 * 16 + 16 * 16) + 8 * 16,
+)
+
+
+SMASHED = (2 * 8 * 8, 4 * 4 * 4, 8 * 2 * 2, 16 * 1 * 1)  # numbers of one record after each block
+
+
+EXITS = tuple(3 * (channels + 1) for channels in (2, 4, 8, 16))
+
+
+CLIENTS, RECORDS = 8, 2 * 4  # iterations times batch
+
+
+SIZES = [sum(BLOCKS[:depth]) for depth in (1, 2, 3, 4) * 2]
+
+
+def bits(count):
+    return -(-count // 8)
+
+
+def by_hand(name):
+    """Model bytes up and down, and those of the indicator, of the second of two rounds."""
+    if name in ("standalone", "local_only"):
+        return 0, 0, 0
+    if name == "pmsfl":  # half of each client's masks are personal after the first round
+        shared = [size - size // 2 for size in SIZES]
+        return sum(map(bits, shared)), 4 * sum(shared), sum(map(bits, SIZES))
+    numbers = sum(SIZES)
+    if name == "lg_fedavg":
+        numbers -= CLIENTS * BLOCKS[0]
+    if name == "depthfl":
+        numbers += 2 * sum(sum(EXITS[:depth]) for depth in (1, 2, 3, 4))
+    return 4 * numbers, 4 * numbers, 0
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_bytes_of_mixed_depths_are_those_of_what_is_packed(name, monkeypatch):
+    own = {"agreement": 0, "ratio": 0.5} if name == "pmsfl" else None
+    method = make(name, data(clients=CLIENTS), mixed=True, own=own, participation=1.0, rounds=2)
+    method.round(0)
+    wire, original = {"up": 0, "down": 0}, Traffic.count
+
+    def packed(self, way, kind, sent):
+        payload = sent if isinstance(sent, bytes) else sent.detach().numpy().tobytes()
+        wire["up" if way is self.up else "down"] += len(payload)
+        original(self, way, kind, sent)
+
+    monkeypatch.setattr(Traffic, "count", packed)
+    method.round(1)
+    up, down = method.traffic.up, method.traffic.down
+    assert wire == {"up": sum(up.values()), "down": sum(down.values())}
+    model_up, model_down, indicator = by_hand(name)
+    assert (up["model"], down["model"], up.get("indicator", 0)) == (model_up, model_down, indicator)
+    smashed = 0 if name == "local_only" else 2 * RECORDS * 4 * sum(SMASHED)
+    labels = 0 if name == "local_only" else CLIENTS * RECORDS
+    assert down.get("smashed", 0) == smashed
+    assert up.get("smashed", 0) == smashed + labels
+
+
+def test_a_payload_is_counted_by_its_bytes():
+    traffic = Traffic()
+    traffic.count(traffic.up, "model", b"abc")
+    traffic.count(traffic.up, "model", torch.zeros(5))
+    traffic.count(traffic.down, "smashed", torch.zeros(5, dtype=torch.uint8))
+    assert traffic.up == {"model": 23} and traffic.down == {"smashed": 5}

@@ -1,11 +1,11 @@
-"""Runs and rows of tables 1 and 2 and section 4.2, what they spend, and what the footer says."""
+"""Runs and rows of tables 1 and 2 and section 4.2."""
 
 import json
 
 import pytest
 
+from partitioning_parameters import SAMPLING, TABLE
 from repro import paths
-from reproduce.papers.partitioning.compare import is_full, reduction, sampling_spent, spent
 from reproduce.papers.partitioning.runs import (
     partitioning_run,
     sampling_curves,
@@ -13,23 +13,6 @@ from reproduce.papers.partitioning.runs import (
     table_curves,
     table_tasks,
 )
-
-TABLE = {
-    "profile": "quick", "data": "digits", "model": "small_digits", "device": "cpu", "memory": 256,
-    "start": "pretrained", "pretrain_classes": 8, "pretrain_target": 0.3, "pretrain_epochs": 1,
-    "pretrain_batch": 96, "pretrain_rate": 0.1, "pretrain_drop": 0.5, "augment": False,
-    "records": 60, "submodels": [3, 8], "first": 1, "last": 1, "sampling": "poisson",
-    "iterations": 3, "participations": 1, "samples_per_user": 1, "local_iterations": 2,
-    "local_rate": 0.1, "epsilon": 8.0, "delta": 1e-5, "clip": 0.5, "unsplit_clip": 0.5,
-    "sigma_baseline": 0.7, "sigma_amplified": [0.6, 0.5], "learning_rate": 0.1,
-    "learning_rate_unclipped": 0.05, "momentum": 0.9,
-    "evaluate_every": 2, "seeds": 2,
-}  # fmt: skip
-SAMPLING = {k: v for k, v in TABLE.items() if k not in ("sigma_baseline", "sigma_amplified")} | {
-    "scratch_model": "small_digits", "scratch_records": 50, "scratch_iterations": 4,
-    "scratch_participations": 2, "scratch_rate": 0.2, "scratch_evaluate_every": 2,
-    "scratch_sigma": [1.0, 0.9], "tuned_sigma": [0.7, 0.65],
-}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -137,45 +120,3 @@ def test_bad_configurations(change, message):
     del config["clip"]
     with pytest.raises(ValueError, match="misses 'clip'"):
         partitioning_run(config, 0)
-
-
-def test_what_rows_spend():
-    """Known submodels cost as much as no splitting; hiding them helps; less noise costs more."""
-    found = spent({**TABLE, "iterations": 20, "participations": 2}, table_curves(TABLE))
-    assert set(found) == {f"{m}_{d}" for m in ("amplification", "baseline") for d in (3, 8)} | {
-        "relaxation"
-    }
-    for row in found.values():
-        assert 0 < row["lower"] <= row["upper"] <= row["known"] * (1 + 1e-9)
-    assert found["relaxation"]["upper"] == pytest.approx(found["relaxation"]["known"])
-    assert found["baseline_3"]["known"] == pytest.approx(found["relaxation"]["known"])
-    assert found["baseline_8"]["upper"] < found["baseline_3"]["upper"]
-    assert found["amplification_8"]["known"] > found["baseline_8"]["known"]
-    assert found["amplification_3"]["upper"] > found["baseline_3"]["upper"]
-
-
-def test_what_sampling_spends():
-    parameters = {**SAMPLING, "iterations": 20, "participations": 2}
-    equal = {
-        name: {**curve, "sigma": 0.6}
-        for name, curve in sampling_curves(parameters).items()
-        if name in ("tuned_poisson", "tuned_balanced")
-    }
-    found = sampling_spent(parameters, equal)
-    assert 0 < found["tuned_balanced"]["upper"] < found["tuned_poisson"]["upper"]
-    # taking part in every iteration hides nothing: both are the plain Gaussian mechanism
-    always = {name: {**curve, "participations": 20} for name, curve in equal.items()}
-    found = sampling_spent(parameters, always)
-    one, other = found["tuned_balanced"]["upper"], found["tuned_poisson"]["upper"]
-    assert one == pytest.approx(other, rel=2e-3)
-
-
-def test_the_footer_says_what_was_reduced():
-    result = {"parameters": 27_466, "data": {"subset": ""}}
-    text = reduction(TABLE, [result, result])
-    assert "8x8 digits" in text and "27,466 parameters" in text and "60 private" in text
-    subset = {"parameters": 5, "data": {"subset": "real images, subset"}}
-    assert "real images, subset" in reduction({**TABLE, "data": "cifar_subset"}, [subset])
-    full = {**TABLE, "data": "cifar", "model": "resnet101"}
-    assert is_full(full) and reduction(full, [result]) == ""
-    assert not is_full({**full, "model": "small_cifar"})

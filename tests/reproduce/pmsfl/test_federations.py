@@ -232,3 +232,27 @@ def test_unknown_names():
         load_clients("mmhar", clients=10, seed=0)
     with pytest.raises(ValueError, match="version must be one of"):
         cifar.load_cifar100("train", "newest")
+
+
+def test_embedded_federations():
+    for name, clients in (
+        ("digits_dirichlet", 10),
+        ("digits_personal", 10),
+        ("generated_radar", 4),
+    ):
+        one, two = (load_clients(name, clients=clients, seed=1) for _ in range(2))
+        assert np.array_equal(one.inputs, two.inputs) and one.clients == clients and one.stand_in
+        together = np.concatenate([*one.train, *one.test])
+        assert len(np.unique(together)) == len(together)
+        assert abs(float(one.inputs.mean())) < 1e-3
+    writers = load_clients("digits_personal", clients=10, seed=1)
+    assert all(len(np.unique(writers.labels[p])) <= 5 for p in writers.train)
+    radar = load_clients("generated_radar", clients=4, seed=1)
+    assert {(len(a), len(b)) for a, b in zip(radar.train, radar.test, strict=True)} == {(153, 51)}
+
+
+def test_federations_have_as_many_clients_as_asked():
+    with pytest.raises(ValueError, match="clients must be an integer >= 1, got 0"):
+        load_clients("digits_dirichlet", clients=0, seed=0)
+    with pytest.raises(ValueError, match="seed must be an integer >= 0, got -1"):
+        load_clients("digits_dirichlet", clients=5, seed=-1)

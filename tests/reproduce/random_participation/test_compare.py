@@ -10,7 +10,7 @@ import numpy as np
 
 from repro.accounting import RandomParticipation
 from reproduce.papers.random_participation.compare import fulfils, guarantees, promise, reduction
-from reproduce.papers.random_participation.training_picture import accuracy_figure
+from reproduce.papers.random_participation.pictures import accuracy_picture
 
 PAPER = {
     "guarantee_clients": 697, "guarantee_records": 1000, "guarantee_p": 0.1, "guarantee_q": 0.001,
@@ -45,7 +45,7 @@ def test_the_picture_shows_every_curve():
     runs = {name: np.random.default_rng(k).random((3, 5)) for k, name in enumerate("abc")}
     labels = {name: name.upper() for name in runs}
     for against, axes in (("", 1), ("a", 2)):
-        fig = accuracy_figure(range(5), runs, labels, trivial=0.1, against=against)
+        fig = accuracy_picture(range(5), runs, labels, trivial=0.1, against=against)
         texts = [t.get_text() for t in fig.legends[0].get_texts()]
         assert texts == ["A", "B", "C", "most frequent class"] and len(fig.axes) == axes
         assert "3 seeds" in fig.legends[0].get_title().get_text()

@@ -4,18 +4,18 @@ import numpy as np
 import pytest
 
 from repro.accounting import PoissonGaussian
-from repro.accounting.random_participation.checkins import random_checkins_epsilon
+from reproduce.papers.random_participation.checkins import random_checkins_epsilon
 from reproduce.papers.random_participation.curves import (
-    bracket_order,
+    departure,
     evaluate,
     position,
     schemes,
     sigma_width,
 )
 from reproduce.papers.random_participation.noise_levels import (
-    SETTINGS,
+    EXPERIMENTS,
     guarantees,
-    noise_levels,
+    needed_noise,
     smallest_printed_sigma,
     totals,
 )
@@ -26,8 +26,8 @@ SETTING = {"sigma": 1.0, "p": 0.1, "q": 0.1, "clip": 1.0, "samples": [1, 10]}
 
 def test_corridor_is_kept_by_the_bracket_and_left_by_the_formula():
     curves = evaluate(schemes(**SETTING), "delta", np.array([0.1, 0.5, 1.0]))
-    assert bracket_order(curves) == 1.0
-    assert bracket_order(curves, "paper") > 5
+    assert departure(curves) == 1.0
+    assert departure(curves, "paper") > 5
 
 
 def test_position_is_zero_at_cs_and_one_at_wcs():
@@ -60,16 +60,16 @@ def test_evaluate_refuses_an_unknown_quantity():
     "name, wcs, ols", [("many small clients", 7.665, 22.497), ("few large clients", 0.8739, 1.1035)]
 )
 def test_baseline_levels_and_the_bracket(name, wcs, ols):
-    levels = noise_levels(SETTINGS[name], epsilon=0.015, delta=1e-6)
+    levels = needed_noise(EXPERIMENTS[name], epsilon=0.015, delta=1e-6)
     assert levels["WCS"] == pytest.approx(wcs, rel=1e-4) and levels["OLS"] == pytest.approx(
         ols, rel=1e-4
     )
     assert levels["CS"] < levels["scheme, lower"] <= levels["scheme, upper"] < levels["WCS"]
-    assert SETTINGS[name].printed["scheme"] < levels["scheme, lower"]
+    assert EXPERIMENTS[name].printed["scheme"] < levels["scheme, lower"]
 
 
 def test_printed_levels_of_the_scheme_miss_the_target():
-    for setting in SETTINGS.values():
+    for setting in EXPERIMENTS.values():
         assert guarantees(setting, epsilon=0.015, delta=1e-6)["scheme"]["delta, lower"] > 2e-6
 
 
@@ -103,8 +103,8 @@ def test_random_checkins_reject_bad_input():
 
 
 def test_totals_compose_the_right_levels():
-    setting = SETTINGS["few large clients"]
-    levels = noise_levels(setting, epsilon=0.015, delta=1e-6)
+    setting = EXPERIMENTS["few large clients"]
+    levels = needed_noise(setting, epsilon=0.015, delta=1e-6)
     one, many = (totals(setting, levels, rounds=r, delta=1e-6) for r in (1, 100))
     assert one["WCS"] == pytest.approx(0.015, rel=1e-3) and one["scheme"] == pytest.approx(
         0.015, rel=1e-3

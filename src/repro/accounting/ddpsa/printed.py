@@ -1,4 +1,4 @@
-"""DDP-SA's guarantee (ddpsa, section V): one round, many rounds, and what an outsider really learns.
+"""DDP-SA's guarantee (ddpsa, section V) in one round and in many, and what it sends (section VI-C).
 
 Setting. Client i holds N_i records. Each round it scales every record's gradient down to l1 norm at
 most Delta (`clip`), adds them up, adds Laplace noise of scale Delta / epsilon to every coordinate, and
@@ -8,7 +8,10 @@ Delta are public constants, and the observer sees each client's noisy vector (th
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import elementwise
 from scipy.special import gammaln
 
@@ -19,24 +22,35 @@ from repro.accounting.composition import compose
 from repro.accounting.laplace import SummedLaplace
 
 __all__ = [
+    "MECHANISMS",
     "RELATIONS",
     "adaptive_budget",
     "advanced_epsilon",
+    "aggregate_epsilon",
     "clip_l1",
+    "element_bytes",
+    "equal_scale",
     "laplace_scale",
+    "link_bytes",
     "matching_scale",
     "median_norm",
     "noise_deviation",
     "optimal_delta",
+    "parameter_server_shares",
     "per_round_epsilon",
     "quantisation_error",
     "reconstruction_probability",
     "representable",
     "total_epsilon",
-    "uniform_budget",
+    "uploaded",
 ]
 
 RELATIONS = ("add or remove", "replace", "client")
+Values = float | np.ndarray
+"""A float for single arguments, else an array of the broadcast shape."""
+
+MECHANISMS = ("No-Private", "LDP", "MPC", "DDP-SA")
+_SHARED = ("MPC", "DDP-SA")
 METHODS = ("basic", "advanced", "optimal", "exact")
 
 
@@ -53,7 +67,7 @@ def median_norm(gradients: np.ndarray) -> float:
     to be protected it is not (see the derivations).
 
     Raises:
-      ValueError: no records, or the median is 0 or not finite, which is no clip.
+        ValueError: no records, or the median is 0 or not finite, which is no clip.
     """
     gradients = np.asarray(gradients, float)
     if gradients.ndim != 2 or not gradients.size:
@@ -61,38 +75,40 @@ def median_norm(gradients: np.ndarray) -> float:
     return float(positive("the median of the norms", np.median(np.abs(gradients).sum(axis=1))))
 
 
-def laplace_scale(epsilon, *, clip):
+def laplace_scale(epsilon: ArrayLike, *, clip: ArrayLike) -> Values:
     """Delta / epsilon, the scale of each coordinate's noise (Algorithm 2); arrays broadcast."""
     return _plain(positive("clip", clip) / positive("epsilon", epsilon))
 
 
-def per_round_epsilon(scale, *, clip, relation: str = "add or remove", records: int = 1):
+def per_round_epsilon(
+    scale: ArrayLike, *, clip: ArrayLike, relation: str = "add or remove", records: int = 1
+) -> Values:
     """Pure epsilon of one client's noisy vector in one round: sensitivity over scale.
 
     Tight: the loss of an output far out in the direction of the change is exactly this.
 
     Args:
-      scale: scale of the noise on the sum of clipped gradients, > 0.
-      clip: Delta, > 0.
-      relation: what neighbours differ in. "add or remove" one record: Delta. "replace" one record:
-        2 Delta (two gradients may be opposite). "client": the client's whole data set of `records`
-        records, which is what local differential privacy means: 2 Delta `records`.
-      records: N_i, used for "client" only.
+        scale: scale of the noise on the sum of clipped gradients, > 0.
+        clip: Delta, > 0.
+        relation: what neighbours differ in. "add or remove" one record: Delta. "replace" one record:
+            2 Delta (two gradients may be opposite). "client": the client's whole data set of `records`
+            records, which is what local differential privacy means: 2 Delta `records`.
+        records: N_i, used for "client" only.
 
     Returns:
-      epsilon, float or array of the broadcast shape.
+        epsilon, float or array of the broadcast shape.
 
     Raises:
-      ValueError: an argument out of range.
+        ValueError: an argument out of range.
 
-    Source: ddpsa, Definitions 2 and 4, Theorem 1.
+    Source: ddpsa (arXiv 2604.07125v1), Definitions 2 and 4, Theorem 1.
     """
     choice("relation", relation, RELATIONS)
     factor = {"add or remove": 1, "replace": 2, "client": 2 * integer("records", records, 1)}
     return _plain(factor[relation] * positive("clip", clip) / positive("scale", scale))
 
 
-def advanced_epsilon(epsilon, rounds, *, slack):
+def advanced_epsilon(epsilon: ArrayLike, rounds: ArrayLike, *, slack: ArrayLike) -> Values:
     """Equation (11): epsilon sqrt(2 T ln(1/slack)) + T epsilon (e^epsilon - 1).
 
     Holds with delta_total = T delta + slack (Dwork, Rothblum and Vadhan 2010). Arrays broadcast.
@@ -103,20 +119,20 @@ def advanced_epsilon(epsilon, rounds, *, slack):
     return _plain(spread + rounds * epsilon * np.expm1(epsilon))
 
 
-def optimal_delta(total, epsilon, rounds: int):
+def optimal_delta(total: ArrayLike, epsilon: ArrayLike, rounds: int) -> Values:
     """Smallest delta for which every T-fold adaptive composition of epsilon-DP steps is (total, delta)-DP.
 
     Args:
-      total: total epsilon >= 0, scalar or array.
-      epsilon: of each round, > 0, broadcast with `total`.
-      rounds: T >= 1.
+        total: total epsilon >= 0, scalar or array.
+        epsilon: of each round, > 0, broadcast with `total`.
+        rounds: T >= 1.
 
     Source: Kairouz, Oh and Viswanath 2017, Theorem 3.3, with delta = 0.
     """
     return _plain(np.exp(_log_optimal(nonnegative("total", total), epsilon, rounds)))
 
 
-def _log_optimal(total: np.ndarray, epsilon, rounds: int) -> np.ndarray:
+def _log_optimal(total: ArrayLike, epsilon: ArrayLike, rounds: int) -> np.ndarray:
     """log sum_l C(T, l) [e^((T-l) eps) - e^(total + l eps)]_+ / (1 + e^eps)^T."""
     rounds = integer("rounds", rounds, 1)
     total, epsilon = np.broadcast_arrays(total, positive("epsilon", epsilon))
@@ -127,22 +143,24 @@ def _log_optimal(total: np.ndarray, epsilon, rounds: int) -> np.ndarray:
     return log_sum(terms, axis=-1) - rounds * np.logaddexp(0.0, epsilon[..., 0])
 
 
-def total_epsilon(epsilon, rounds: int, *, delta=None, method: str = "exact"):
+def total_epsilon(
+    epsilon: ArrayLike, rounds: int, *, delta: ArrayLike | None = None, method: str = "exact"
+) -> Values:
     """Total epsilon after T rounds of the Laplace mechanism with `epsilon` a round.
 
     Args:
-      epsilon: of each round, > 0, scalar or array.
-      rounds: T >= 1.
-      delta: of the whole run, in (0, 1), broadcast with `epsilon`; unused by "basic".
-      method: "basic" T epsilon, with delta = 0 (Theorem 2, part 1); "advanced" equation (11) with all of
-        delta as slack (part 2); "optimal" the best for anything of which only epsilon is known;
-        "exact" for Laplace noise itself, rounded upwards.
+        epsilon: of each round, > 0, scalar or array.
+        rounds: T >= 1.
+        delta: of the whole run, in (0, 1), broadcast with `epsilon`; unused by "basic".
+        method: "basic" T epsilon, with delta = 0 (Theorem 2, part 1); "advanced" equation (11) with all of
+            delta as slack (part 2); "optimal" the best for anything of which only epsilon is known;
+            "exact" for Laplace noise itself, rounded upwards.
 
     Returns:
-      total epsilon, float or array.
+        total epsilon, float or array.
 
     Raises:
-      ValueError: an argument out of range, or delta missing where it is needed.
+        ValueError: an argument out of range, or delta missing where it is needed.
     """
     choice("method", method, METHODS)
     epsilon, rounds = positive("epsilon", epsilon), integer("rounds", rounds, 1)
@@ -152,9 +170,9 @@ def total_epsilon(epsilon, rounds: int, *, delta=None, method: str = "exact"):
     if method == "advanced":
         return advanced_epsilon(epsilon, rounds, slack=delta)
     epsilon, delta = np.broadcast_arrays(epsilon, delta)
-    one = _optimal_epsilon if method == "optimal" else _exact_epsilon
+    total = _optimal_epsilon if method == "optimal" else _exact_epsilon
     values = [
-        one(float(e), float(d), rounds) for e, d in zip(epsilon.flat, delta.flat, strict=True)
+        total(float(e), float(d), rounds) for e, d in zip(epsilon.flat, delta.flat, strict=True)
     ]
     return _plain(np.reshape(values, epsilon.shape))
 
@@ -169,13 +187,65 @@ def _optimal_epsilon(epsilon: float, delta: float, rounds: int) -> float:
     return float(found.bracket[1])
 
 
+@lru_cache(maxsize=256, typed=True)
 def _exact_epsilon(epsilon: float, delta: float, rounds: int) -> float:
-    return compose(SummedLaplace(1.0, sensitivity=epsilon), rounds).epsilon(delta)
+    return compose(_noise(1.0, 1, epsilon), rounds).epsilon(delta)
 
 
-def uniform_budget(total: float, rounds: int) -> np.ndarray:
-    """The same epsilon each round that adds up to `total`, shape (T,) (section V-B, strategy 1)."""
-    return np.full(integer("rounds", rounds, 1), float(positive("total", total)) / rounds)
+def aggregate_epsilon(epsilon: float, *, clients: int, rounds: int, delta: float) -> float:
+    """Total epsilon for one who sees the sum of the clients' vectors in every round, exactly.
+
+    Every one of n clients adds Laplace noise of scale Delta / epsilon to each coordinate, and the
+    observer knows none of it; one client's record is added or removed. With n = 1 it is the local
+    guarantee, `total_epsilon(…, method="exact")`. See `SummedLaplace` for
+    what "exactly" covers.
+
+    Args:
+        epsilon: of a client's vector in one round, > 0.
+        clients: n >= 1.
+        rounds: T >= 1.
+        delta: of the whole run, in (0, 1).
+
+    Raises:
+        ValueError: an argument out of range.
+    """
+    return _epsilon(1 / float(positive("epsilon", epsilon)), rounds, delta, clients)
+
+
+def equal_scale(epsilon: float, *, clients: int, rounds: int, delta: float) -> float:
+    """Scale of distributed noise that gives the aggregate the guarantee of n clients' own noise.
+
+    Distributed noise is one Laplace variable, to which every client adds a share. Its scale, in
+    units of Delta, is chosen so that after T rounds the aggregate's total epsilon is at most that
+    of `aggregate_epsilon`, and within 1 % of it. 1 / epsilon would give the same pure epsilon in each
+    round, sqrt(n) / epsilon the variance of the n clients' noise. After many rounds neither is
+    enough: what counts then is the Fisher information about a shift, which is 1 / scale^2 for
+    Laplace noise, twice that of Gaussian noise of its variance, and the sum of n clients' noise is
+    nearly Gaussian. The scale tends to sqrt(2 n) / epsilon.
+
+    Args:
+        epsilon, clients, rounds, delta: as in `aggregate_epsilon`.
+
+    Raises:
+        ValueError: an argument out of range.
+    """
+    total = aggregate_epsilon(epsilon, clients=clients, rounds=rounds, delta=delta)
+    scale = 1 / epsilon
+    while not 0.99 * total <= (spent := _epsilon(scale, rounds, delta)) <= total:
+        # epsilon falls like a power of the scale between -1 and -2: this step contracts
+        scale *= (spent / (0.995 * total)) ** 0.7
+    return scale
+
+
+@lru_cache(maxsize=256, typed=True)
+def _epsilon(scale: float, rounds: int, delta: float, clients: int = 1) -> float:
+    return compose(_noise(scale, clients, 1.0), rounds).epsilon(delta)
+
+
+@lru_cache(maxsize=16, typed=True)
+def _noise(scale: float, clients: int, sensitivity: float) -> SummedLaplace:
+    """The mechanism, which keeps its loss distribution for runs of other lengths."""
+    return SummedLaplace(scale, clients=clients, sensitivity=sensitivity)
 
 
 def adaptive_budget(total: float, rounds: int, *, decay: float) -> np.ndarray:
@@ -184,7 +254,7 @@ def adaptive_budget(total: float, rounds: int, *, decay: float) -> np.ndarray:
     return float(positive("total", total)) * powers / powers.sum()
 
 
-def noise_deviation(scale, *, clients, records):
+def noise_deviation(scale: ArrayLike, *, clients: ArrayLike, records: ArrayLike) -> Values:
     """Standard deviation, per coordinate, of the noise in the averaged gradient of all records.
 
     Every client's noisy sum has variance 2 scale^2; the sums of n clients are divided by the number of
@@ -192,9 +262,9 @@ def noise_deviation(scale, *, clients, records):
     split among more clients the noise grows like sqrt(n).
 
     Args:
-      scale: of each client's noise, > 0.
-      clients: n, >= 1.
-      records: N, the records of all clients together, >= 1.
+        scale: of each client's noise, > 0.
+        clients: n, >= 1.
+        records: N, the records of all clients together, >= 1.
     """
     scale, records = positive("scale", scale), positive("records", records)
     return _plain(np.sqrt(2 * positive("clients", clients)) * scale / records)
@@ -234,11 +304,66 @@ def representable(modulus: int, *, decimals: int, clients: int = 1) -> float:
     return units / 10.0 ** integer("decimals", decimals, 0)
 
 
-def reconstruction_probability(compromised, servers: int):
+def reconstruction_probability(compromised: ArrayLike, servers: int) -> Values:
     """Lemma 1: probability q^m that all m servers are compromised, each independently with q."""
     return _plain(in_unit("compromised", compromised) ** integer("servers", servers, 1))
 
 
-def _plain(value) -> float | np.ndarray:
+def uploaded(mechanism: str, *, dimension: int, servers: int) -> int:
+    """Numbers that a client uploads each round: d, or one share of each for every server (Figure 4)."""
+    choice("mechanism", mechanism, MECHANISMS)
+    dimension, servers = integer("dimension", dimension, 1), integer("servers", servers, 2)
+    return dimension * (servers if mechanism in _SHARED else 1)
+
+
+def link_bytes(
+    mechanism: str, *, dimension: int, servers: int, clients: int = 1, width: int = 4
+) -> dict[str, int]:
+    """Bytes over each kind of link in one round, without headers (Table III).
+
+    Args:
+        mechanism: one of `MECHANISMS`.
+        dimension: d >= 1.
+        servers: m >= 2 intermediate servers.
+        clients: n >= 1. The table says "per client" and counts the servers' traffic in full, which is
+            right for n = 1 only: the servers send m d numbers whatever n.
+        width: bytes per number; the table has 4.
+
+    Returns:
+        link -> bytes, summed over all clients and servers.
+    """
+    shared = choice("mechanism", mechanism, MECHANISMS) in _SHARED
+    numbers = integer("dimension", dimension, 1) * integer("width", width, 1)
+    clients, servers = integer("clients", clients, 1), integer("servers", servers, 2)
+    result = {"PS to clients": numbers * clients}
+    if not shared:
+        return result | {"clients to PS": numbers * clients}
+    return result | {
+        "clients to servers": numbers * servers * clients,
+        "servers to PS": numbers * servers,
+    }
+
+
+def parameter_server_shares(sent: dict[str, int]) -> dict[str, float]:
+    """Share of each link in what passes the parameter server, in percent (as Table III counts)."""
+    passing = {link: count for link, count in sent.items() if "PS" in link}
+    total = sum(passing.values())
+    return {link: 100 * count / total for link, count in passing.items()}
+
+
+def element_bytes(limit: float, *, decimals: int, clients: int = 1) -> int:
+    """Whole bytes that a share needs so that n encoded numbers in [-limit, limit] add up unwrapped.
+
+    Args:
+        limit: largest |x| of any client, > 0.
+        decimals: decimal places kept, >= 0.
+        clients: n >= 1.
+    """
+    scale = 10 ** integer("decimals", decimals, 0)
+    largest = integer("clients", clients, 1) * round(float(positive("limit", limit)) * scale)
+    return -(-(2 * largest + 1).bit_length() // 8)
+
+
+def _plain(value: Values) -> Values:
     """A float for a single value, the array otherwise."""
     return float(value) if np.ndim(value) == 0 else value

@@ -41,11 +41,11 @@ class LaplaceShares(Mechanism):
     about moves along several coordinates at once.
 
     Args:
-      scale: scale of the full noise in units, > 0: n has probability proportional to
-        exp(-|n| / scale) where honest = planned.
-      honest: clients whose noise the observer does not know, >= 1.
-      planned: clients among which the noise was shared out, >= 1.
-      sensitivity: l1 distance in units between neighbours, an integer >= 1.
+        scale: scale of the full noise in units, > 0: n has probability proportional to
+            exp(-|n| / scale) where honest = planned.
+        honest: clients whose noise the observer does not know, >= 1.
+        planned: clients among which the noise was shared out, >= 1.
+        sensitivity: l1 distance in units between neighbours, an integer >= 1.
     """
 
     scale: float
@@ -156,13 +156,13 @@ def share_noise(
     the full noise).
 
     Args:
-      scale: scale of the full noise in units, > 0.
-      size: how many, or the shape.
-      planned: clients among which the noise is shared out, >= 1.
-      generator: the source of randomness.
+        scale: scale of the full noise in units, > 0.
+        size: how many, or the shape.
+        planned: clients among which the noise is shared out, >= 1.
+        generator: the source of randomness.
 
     Returns:
-      int64 of the given shape; the sum over `planned` clients is discrete Laplace.
+        int64 of the given shape; the sum over `planned` clients is discrete Laplace.
     """
     stop = -np.expm1(-1 / float(positive("scale", scale)))
     shape = 1 / integer("planned", planned, 1)

@@ -18,6 +18,7 @@ the moments, whose errors are returned beside them.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 import mpmath as mp
@@ -48,6 +49,7 @@ class Nodes(NamedTuple):
     log_weight: np.ndarray
 
 
+@lru_cache(maxsize=256)
 def gauss_nodes(a: float, m: int) -> Nodes:
     """The m-point Gauss rule of X: it has the moments exp(a^2 n (n - 1) / 2), n < 2m.
 
@@ -85,7 +87,7 @@ class _Plan(NamedTuple):
 
 
 def _plan(nodes: Nodes, size: int, k: int, top: int) -> _Plan:
-    """Windows of counts outside of which no moment up to ``top`` has weight, and the Fourier sums.
+    """Windows of counts outside of which no moment up to `top` has weight, and the Fourier sums.
 
     L is at most a constant times the ratio prod (1 - g + g X_i) of Poisson sampling at rate g = k / T,
     under whose powers the counts are multinomial with tilted weights.
@@ -139,7 +141,7 @@ def _misses(nodes: Nodes, mass: np.ndarray, size: int, k: int, rate: float) -> b
 
 
 def _central_rate(nodes: Nodes, mass: np.ndarray, share: float) -> float:
-    """The rate at which a column of the given law was drawn with probability ``share``."""
+    """The rate at which a column of the given law was drawn with probability `share`."""
     low, high = -300.0, 300.0
     for _ in range(60):
         middle = (low + high) / 2
@@ -156,7 +158,7 @@ def _halves(plan: _Plan) -> tuple[slice, slice]:
 
 
 def _counts(low: np.ndarray, high: np.ndarray, size: int) -> np.ndarray:
-    """Vectors of counts within the windows, of sum at most ``size`` and sorted by it, (n, nodes)."""
+    """Vectors of counts within the windows, of sum at most `size` and sorted by it, (n, nodes)."""
     found = np.zeros((1, 0), dtype=int)
     for first, last in zip(low, high, strict=True):
         column = np.arange(first, last + 1)
@@ -167,7 +169,7 @@ def _counts(low: np.ndarray, high: np.ndarray, size: int) -> np.ndarray:
 
 
 def work(a: float, size: int, k: int, m: int) -> float:
-    """Number of multiplications that :func:`log_moments` needs, about; inf where it cannot."""
+    """Number of multiplications that `log_moments` needs, about; inf where it cannot."""
     if 2 * (m - 1) * a**2 > _LARGEST_NODE:  # the log of the largest node, nearly
         return np.inf
     plan = _plan(gauss_nodes(a, m), size, k, 2 * m - 1)
@@ -196,12 +198,12 @@ def enumerate_ratios(
     number of hits; of several rates the one with the smallest relative error is taken.
 
     Args:
-      nodes: the discrete variable in the place of X.
-      size: T; k: 0 < k < T.
-      top: the windows of counts are wide enough for all moments up to this one.
+        nodes: the discrete variable in the place of X.
+        size: T; k: 0 < k < T.
+        top: the windows of counts are wide enough for all moments up to this one.
 
     Yields:
-      triples of equal shape; the probabilities sum to 1 up to 1e-20.
+        triples of equal shape; the probabilities sum to 1 up to 1e-20.
     """
     plan = _plan(nodes, size, k, top)
     first, second = _halves(plan)
@@ -271,12 +273,12 @@ def log_moments(a: float, size: int, k: int, m: int) -> tuple[np.ndarray, np.nda
     """log E L^n for n = 0, ..., 2m - 1, from the m-point rule.
 
     Args:
-      a: shift in standard deviations, > 0.
-      size: T; k: 0 < k < T.
-      m: nodes of the rule, >= 1.
+        a: shift in standard deviations, > 0.
+        size: T; k: 0 < k < T.
+        m: nodes of the rule, >= 1.
 
     Returns:
-      the logarithms, and a bound on the relative error of each moment, both of shape (2m,).
+        the logarithms, and a bound on the relative error of each moment, both of shape (2m,).
     """
     top = 2 * m - 1
     order = np.arange(top + 1)[:, None]

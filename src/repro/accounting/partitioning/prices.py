@@ -15,8 +15,10 @@ Here h is the price of a call or put: h(x) = E (x G - t)_+ or E (t - x G)_+ with
 lognormal of mean one, which is smooth. Its divided difference is evaluated on a grid that is fine
 compared with the width of log G, and K is enlarged by one per cent. That enlargement is measured, not
 proven: over a grid 16 times as fine the extreme that bounds from above grows by less than 1e-4, the
-one that bounds from below by less than 2e-3 of itself (``test_balanced_attack``), so that the margin
-is five times what is needed at least.
+one that bounds from below by less than 2e-3 of itself (the tests of `ratio` measure it), so that the margin
+is at least five times what was needed there. Whatever is called upper or lower and rests on these
+prices is therefore a bound up to this measured step; a proof would have to bound the variation of
+the divided difference between grid points for every strike, width and rule.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from scipy.special import ndtr
 
 from repro.accounting._gaussian import log_diff, log_shift_divergence, log_sum
 
-__all__ = ["Mixture", "Rule", "log_power_means", "log_price", "mixture"]
+__all__ = ["RatioRules", "Rule", "log_power_means", "log_price", "ratio_rules"]
 
 _DIGITS = 60
 _MARGIN = 1e-2  # enlarges K for what the grid may miss; see the docstring
@@ -49,7 +51,7 @@ class Rule(NamedTuple):
     size: np.ndarray
 
 
-class Mixture(NamedTuple):
+class RatioRules(NamedTuple):
     """What is known of L = M G: log of the smallest M, its rules, standard deviations, noise."""
 
     log_min: float
@@ -78,7 +80,7 @@ def _recurrence(moment: list) -> tuple[list, list]:
 
 
 def _jacobi(alpha: list, beta: list, size: int, radau: object = None):
-    """Matrix whose eigenvalues are the nodes: ``size`` of the Gauss rule, one more with ``radau``."""
+    """Matrix whose eigenvalues are the nodes: `size` of the Gauss rule, one more with `radau`."""
     diagonal = list(alpha[:size])
     if radau is not None:
         ratio = mp.mpf(0)
@@ -104,14 +106,14 @@ def _matrices(moment: list, lowest):
             yield n, _jacobi(alpha, beta, size, lowest)
 
 
-def mixture(log_moments: np.ndarray, log_min: float, width: float, noise: float) -> Mixture:
+def ratio_rules(log_moments: np.ndarray, log_min: float, width: float, noise: float) -> RatioRules:
     """The rules of M.
 
     Args:
-      log_moments: log E M^n, n = 0, ..., N, the first two 0.
-      log_min: log of a lower end of the support, below 0.
-      width: standard deviation of log G, > 0.
-      noise: relative error that the moments may have.
+        log_moments: log E M^n, n = 0, ..., N, the first two 0.
+        log_min: log of a lower end of the support, below 0.
+        width: standard deviation of log G, > 0.
+        noise: relative error that the moments may have.
     """
     rules = []
     with mp.workdps(_DIGITS):
@@ -133,7 +135,7 @@ def mixture(log_moments: np.ndarray, log_min: float, width: float, noise: float)
                 )
             )
         spread = float(mp.sqrt(max(moment[2] - 1, mp.mpf(0))))
-    return Mixture(log_min, tuple(rules), spread, width, noise)
+    return RatioRules(log_min, tuple(rules), spread, width, noise)
 
 
 def _means(nodes: np.ndarray, moment: list, sign: int) -> list:
@@ -148,19 +150,19 @@ def _means(nodes: np.ndarray, moment: list, sign: int) -> list:
 
 
 def log_power_means(
-    log_moments: np.ndarray, known: Mixture, power: np.ndarray
+    log_moments: np.ndarray, known: RatioRules, power: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Lower and upper bounds on log E M^p for any real powers, from the quadrature rules.
 
     The n-th rule leaves an error of the sign of the n-th derivative of x^p, p (p - 1) ... (p - n + 1).
 
     Args:
-      log_moments: those from which ``known`` was made.
-      known: the rules of M.
-      power: shape (m,).
+        log_moments: those from which `known` was made.
+        known: the rules of M.
+        power: shape (m,).
 
     Returns:
-      two arrays of shape (m,); 0 (by Jensen) and inf where the rules say nothing.
+        two arrays of shape (m,); 0 (by Jensen) and inf where the rules say nothing.
     """
     low, high = np.full(power.shape, -np.inf), np.full(power.shape, np.inf)
     with mp.workdps(_DIGITS):
@@ -200,17 +202,17 @@ def _log_size(rule: Rule, power: np.ndarray) -> np.ndarray:
     return np.log(size) + scale[:, 0]
 
 
-def log_price(known: Mixture, log_strike: np.ndarray, *, put: bool, upper: bool) -> np.ndarray:
+def log_price(known: RatioRules, log_strike: np.ndarray, *, put: bool, upper: bool) -> np.ndarray:
     """Bound on log E (M G - t)_+, or for a put on log E (t - M G)_+.
 
     Args:
-      known: the rules of M.
-      log_strike: log t, shape (n,).
-      put: which of the two.
-      upper: an upper bound, else a lower one.
+        known: the rules of M.
+        log_strike: log t, shape (n,).
+        put: which of the two.
+        upper: an upper bound, else a lower one.
 
     Returns:
-      shape (n,); +inf or -inf where the moments say nothing.
+        shape (n,); +inf or -inf where the moments say nothing.
     """
     log_strike = np.asarray(log_strike, dtype=float)
     sample = np.unique(np.linspace(0, log_strike.size - 1, _SAMPLE).astype(int))
@@ -260,8 +262,13 @@ def _bounds(known, rules, log_strike, end, points, put, upper):
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         x = np.exp(log_x)
         h = np.exp(_log_payoff(log_x, strike, width, put) - scale)
+        # All rules at once: a call costs more than its few values.
+        nodes = np.concatenate([rule.nodes for rule in rules])
+        price, slope = _price_and_slope(nodes, width, strike, scale, put)
+        ends = np.cumsum([rule.nodes.size for rule in rules])
         for j, rule in enumerate(rules):
-            newton = _newton(rule.nodes, width, strike, scale, put)
+            own = slice(ends[j] - rule.nodes.size, ends[j])
+            newton = _newton(rule.nodes, price[:, own], slope[:, own])
             near = _near(log_x, np.log(np.unique(rule.nodes)), apart)
             result[j] = _one_rule(rule, newton, known.noise, x, h, near, upper)
         result = np.where(np.isnan(result), nothing, result)
@@ -293,13 +300,17 @@ def _one_rule(rule: Rule, newton, noise, x, h, near, upper):
     return value + slack if upper else value - slack
 
 
-def _newton(z: np.ndarray, width: float, strike, scale, put: bool) -> np.ndarray:
-    """Newton coefficients of the interpolating polynomial, shape (n, nodes)."""
+def _price_and_slope(z: np.ndarray, width: float, strike, scale, put: bool):
+    """The price for each value z of M, relative to its scale, and its derivative; shape (n, values)."""
     log_z = np.log(z)
-    column = np.exp(_log_payoff(log_z, strike, width, put) - scale)
+    price = np.exp(_log_payoff(log_z, strike, width, put) - scale)
     hedge = (strike - log_z) / width
     slope = -ndtr(hedge - width / 2) if put else ndtr(width / 2 - hedge)
-    slope = slope * np.exp(-scale)
+    return price, slope * np.exp(-scale)
+
+
+def _newton(z: np.ndarray, column: np.ndarray, slope: np.ndarray) -> np.ndarray:
+    """Newton coefficients of the polynomial through the prices `column` at z, shape (n, nodes)."""
     result = [column[:, 0]]
     for j in range(1, z.size):
         gap = z[j:] - z[:-j]

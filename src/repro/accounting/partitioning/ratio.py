@@ -7,9 +7,9 @@ P is the mixture of the Gaussians centred at a times the 0-1 vectors with k ones
    independent G = exp(c S - c^2 / 2), c = a k / sqrt(T), S standard normal, and M the ratio of the
    centred mixture. M has mean 1, is the same variable for k and T - k in law, and is at least
    exp(-a^2 k (T - k) / (2 T)) by the inequality of the means. Its moments follow from those of L
-   (``_subsets``).
+   (see `moments`).
 2. *Moments suffice.* Given M, both hockey-stick divergences are prices of a call or put, smooth
-   functions of M: ``_moment_bounds`` brackets their means.
+   functions of M: `prices` brackets their means.
 3. *Removing the record is the worse direction.* Under Q, log L is a convex function of a normal vector,
    so P(log L <= t) is Phi of a concave function of t (Ehrhard's inequality): log L is distributed like
    u(S) with u convex. Of a Gaussian mechanism's loss, a linear function l of S, choose the slope at
@@ -33,13 +33,12 @@ from scipy.special import gammaln
 
 from repro.accounting._gaussian import log_shift_divergence
 from repro.accounting._losses import profile
+from repro.accounting._pld import one_sided
 from repro.accounting._renyi import log_mean_exp
-from repro.accounting.partitioning.blocks import LARGEST_SHIFT, block_law
-from repro.accounting.partitioning.laws import Law
+from repro.accounting.partitioning.blocks import LARGEST_SHIFT, block_law, ratio_losses
+from repro.accounting.partitioning.laws import Law, law_from_potential
 from repro.accounting.partitioning.moments import log_moments, work
-from repro.accounting.partitioning.potential import law_from_potential
-from repro.accounting.partitioning.prices import Mixture, log_price, mixture
-from repro.accounting.partitioning.ratio_losses import ratio_losses
+from repro.accounting.partitioning.prices import RatioRules, log_price, ratio_rules
 from repro.accounting.partitioning.statistic import AdditiveTest
 
 __all__ = ["SMALLEST_SHIFT", "BalancedRatio", "balanced_ratio"]
@@ -66,10 +65,11 @@ def balanced_ratio(a: float, iterations: int, participations: int) -> BalancedRa
 
 
 class BalancedRatio:
-    """L for a shift of ``a`` standard deviations, k of T iterations, 2 <= k < T."""
+    """L for a shift of `a` standard deviations, k of T iterations, 2 <= k < T."""
 
     def __init__(self, a: float, iterations: int, participations: int) -> None:
         self.a, self.size, self.k = a, iterations, participations
+        self._priced: dict[tuple[float, str, bool], np.ndarray] = {}
         self.width = a * participations / np.sqrt(iterations)
         self.log_min = -(a**2) * participations * (iterations - participations) / (2 * iterations)
 
@@ -122,11 +122,11 @@ class BalancedRatio:
         return usable if usable.size > 2 else None
 
     @cached_property
-    def mixture(self) -> Mixture | None:
-        """What the moments say of M."""
+    def rules(self) -> RatioRules | None:
+        """Quadrature rules of M, from its moments."""
         if self.usable_moments is None:
             return None
-        return mixture(self.usable_moments, self.log_min, self.width, self.log_moments[1])
+        return ratio_rules(self.usable_moments, self.log_min, self.width, self.log_moments[1])
 
     @cached_property
     def blocks(self) -> pld_lib.PrivacyLossDistribution | None:
@@ -179,15 +179,23 @@ class BalancedRatio:
                 return np.log(np.max([x.delta(epsilon, direction) for x in self.tests], axis=0))
             if self.blocks is None:
                 return np.zeros(epsilon.shape)
-            name = {"remove": "_pmf_remove", "add": "_pmf_add"}[direction]
-            return np.log(profile(getattr(self.blocks, name), epsilon))
+            return np.log(profile(one_sided(self.blocks, direction)[0], epsilon))
 
     def _by_moments(self, epsilon, direction, *, upper):
-        if self.mixture is None:
+        if epsilon.size != 1:
+            return self._prices(epsilon, direction, upper)
+        # The searches for epsilon start from the same points for every method.
+        key = float(epsilon[0]), direction, upper
+        if key not in self._priced:
+            self._priced[key] = self._prices(epsilon, direction, upper)
+        return self._priced[key].copy()
+
+    def _prices(self, epsilon: np.ndarray, direction: str, upper: bool) -> np.ndarray:
+        if self.rules is None:
             return np.full(epsilon.shape, np.inf if upper else -np.inf)
         if direction == "remove":
-            return log_price(self.mixture, epsilon, put=False, upper=upper)
-        return epsilon + log_price(self.mixture, -epsilon, put=True, upper=upper)
+            return log_price(self.rules, epsilon, put=False, upper=upper)
+        return epsilon + log_price(self.rules, -epsilon, put=True, upper=upper)
 
     @lru_cache(maxsize=2)  # noqa: B019
     def law(self, method: str) -> Law:

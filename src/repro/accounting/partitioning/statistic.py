@@ -33,9 +33,9 @@ class AdditiveTest:
     """The two laws of the statistic, each as a pair of bounds on the same outcomes.
 
     Args:
-      a: shift in standard deviations, > 0.
-      size: T; k: 0 < k < T.
-      odds: log odds of r relative to k / T.
+        a: shift in standard deviations, > 0.
+        size: T; k: 0 < k < T.
+        odds: log odds of r relative to k / T.
     """
 
     def __init__(self, a: float, size: int, k: int, odds: float) -> None:

@@ -1,18 +1,23 @@
-"""DDP-SA: Algorithm 2 of ddpsa, for all clients, runs and settings at once.
+"""DDP-SA: Algorithm 2 of ddpsa (arXiv 2604.07125v1), for all clients, runs and variants at once.
 
-    for t = 0, ..., T - 1:                              the paper's box, and where it is done below
-        for each client C_i:                            (no loop: one axis of every array)
-            for each sample: its gradient, clipped to   `clipped_sums`
-                l1 norm Delta, is added to the sum      `clipped_sums`
-            add Lap(Delta / epsilon)                    `NoiseStreams`, `upload`
-            divide by N_i                               `upload`
-            encode, secret_share, send to the S_j       `shared_sum`
-        for each server S_j: sum of its shares          `shared_sum`
-        parameter server: reconstruct, decode           `shared_sum`
-        theta - eta N_i / N times the sum               `step`
+    for each round t = 0, ..., T - 1:               line 1       `Training.round`
+        broadcast the model theta_t                 line 2       (all clients read `models`)
+        for each client C_i in parallel:            line 3       (no loop: one axis of every array)
+            for each of its N_i records x_j:        lines 4-5    (no loop: a matrix product)
+                gradient of the loss, clipped to    lines 6-7    `clipped_sums`
+                l1 norm Delta, added to the sum     lines 8-9    `clipped_sums`
+            add Lap(Delta / epsilon), divide by N_i line 10      `NoiseStreams`, `upload`
+            encode: round(value 10^d_n)             lines 11-12  `shared_sum`
+            share it, send share j to server S_j    lines 13-17  `shared_sum`
+        for each server S_j: sum of its shares      lines 18-21  `shared_sum`
+        parameter server: sum modulo p, decode      lines 22-23  `shared_sum`
+        theta_{t+1} = theta_t - eta N_i / N times   lines 24-25  `step`
+            the sum
+    return theta_T                                  line 26      `train`
 
-No-Private, LDP, MPC and DDP-SA are settings of this box (`mechanism`): without noise and clip, and
-with `plain_sum` in the place of `shared_sum`. Every client takes part in every round.
+No-Private, LDP, MPC and DDP-SA are variants of this box (`mechanism`): without noise and clip, and
+with `plain_sum` in the place of `shared_sum`. Every client takes part in every round. All clients
+hold equally many records, so that N_i / N in line 24 is 1 / n.
 """
 
 from __future__ import annotations
@@ -20,13 +25,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from repro._validate import choice, integer, positive
-from repro.accounting.ddpsa.costs import MECHANISMS
-from repro.accounting.ddpsa.printed import laplace_scale
+from repro.accounting.ddpsa.printed import MECHANISMS, laplace_scale
 from repro.datasets.plane import Plane
 from repro.federated.ddpsa.clients import Federation, clipped_sums
 from repro.federated.ddpsa.noise import NoiseStreams
@@ -36,7 +41,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Setting:
+class Variant:
     """One way to run the box, in the field's words and (in brackets) the paper's letters.
 
     Attributes:
@@ -50,7 +55,7 @@ class Setting:
             together are one Laplace variable of scale Delta / epsilon; else each adds all of it.
         divided: whether the noise is added to the sum of the gradients, and divided by N_i with it
             (the box), or added to their average.
-        stream: settings with the same number use the same noise, up to its scale; different ones
+        stream: variants with the same number use the same noise, up to its scale; different ones
             have independent noise.
 
     Raises:
@@ -88,22 +93,26 @@ class Setting:
         return (self.stream, self.clients if self.distributed else 1) if self.scale else None
 
 
-def mechanism(name: str, *, clients: int, clip: float, epsilon: float, **other) -> Setting:
-    """The setting that one of the paper's four mechanisms is.
+def mechanism(name: str, *, clients: int, clip: float, epsilon: float, **other: Any) -> Variant:
+    """The variant of Algorithm 2 that the paper calls `name`.
 
-    Without noise: gradient descent at rate 0.1, no clip. With noise: Adam at rate 0.001.
+    The mechanisms without noise take gradient descent at rate 0.1 and do not clip; those with noise
+    take Adam at rate 0.001.
 
     Args:
         name: of `MECHANISMS`.
-        clients: n.
-        clip: Delta, used where there is noise.
-        epsilon: likewise.
-        other: further attributes of `Setting`, which take precedence.
+        clients: n >= 1.
+        clip: Delta > 0, used where there is noise.
+        epsilon: budget of a client and round, > 0, used where there is noise.
+        other: further attributes of `Variant`, which take precedence.
 
-    Source: ddpsa, section VI-A.
+    Raises:
+        ValueError: an unknown name, or a value out of range.
+
+    Source: ddpsa (arXiv 2604.07125v1), section VI-A.
     """
     private = choice("name", name, MECHANISMS) in ("LDP", "DDP-SA")
-    own = Setting(
+    own = Variant(
         clients=clients,
         clip=clip if private else math.inf,
         epsilon=epsilon if private else math.inf,
@@ -115,26 +124,33 @@ def mechanism(name: str, *, clients: int, clip: float, epsilon: float, **other) 
 
 
 def upload(sums: Array, noise: Array, held: ArrayLike, divided: ArrayLike = True) -> Array:
-    """(sum + noise) / N_i where `divided`, else sum / N_i + noise; shape (..., 3).
+    """What a client sends before encoding (line 10 of Algorithm 2).
 
-    `held` and `divided` broadcast against the shape without its last axis.
+    Args:
+        sums: the clipped gradients' sums, shape (..., 3).
+        noise: of the same shape.
+        held: N_i, broadcast against the shape without its last axis.
+        divided: whether the noise is divided by N_i as well, as in the box; broadcast likewise.
+
+    Returns:
+        (sum + noise) / N_i where `divided`, else sum / N_i + noise; shape (..., 3).
     """
     held = np.asarray(held, dtype=float)[..., None]
     return np.where(np.asarray(divided)[..., None], (sums + noise) / held, sums / held + noise)
 
 
 class Training:
-    """Algorithm 2 under way: one model per run and setting, and a method that runs a round.
+    """Algorithm 2 under way: one model per run and variant, and a method that runs a round.
 
     Args:
         training: the records of R runs.
-        settings: S >= 1 of them.
+        variants: S >= 1 of them.
         seeds: R seeds >= 0 for the noise.
-        start: the first models, shape (R, 3), common to all settings.
+        start: the first models, shape (R, 3), common to all variants.
         batches: parts into which a client cuts its records, one for each round in turn; 1 is the
             box: all records in every round.
-        secure_sum: for the settings that share. With real servers there are as many clients as the
-            most that a setting has, and the parameters of all runs and settings in one vector.
+        secure_sum: for the variants that share. With real servers there are as many clients as the
+            most that a variant has, and the parameters of all runs and variants in one vector.
 
     Attributes:
         models: theta, shape (R, S, 3).
@@ -146,7 +162,7 @@ class Training:
     def __init__(
         self,
         training: Plane,
-        settings: Sequence[Setting],
+        variants: Sequence[Variant],
         seeds: Sequence[int],
         start: Array,
         *,
@@ -154,33 +170,33 @@ class Training:
         secure_sum: SecureSum = shared_sum,
     ) -> None:
         runs, size = len(training.inputs), training.inputs.shape[2]
-        if not settings or len(seeds) != runs or np.shape(start) != (runs, size):
+        if not variants or len(seeds) != runs or np.shape(start) != (runs, size):
             raise ValueError(
-                f"settings, seeds and start must be at least one, {runs} and of shape "
-                f"{(runs, size)}, got {len(settings)}, {len(seeds)} and {np.shape(start)}"
+                f"variants, seeds and start must be at least one, {runs} and of shape "
+                f"{(runs, size)}, got {len(variants)}, {len(seeds)} and {np.shape(start)}"
             )
-        clients = np.array([s.clients for s in settings])
+        clients = np.array([s.clients for s in variants])
         self.federation = Federation.deal(training, clients, batches)
-        self.models = np.repeat(np.asarray(start, dtype=float)[:, None], len(settings), axis=1)
+        self.models = np.repeat(np.asarray(start, dtype=float)[:, None], len(variants), axis=1)
         self._memory = Memory(np.zeros_like(self.models), np.zeros_like(self.models))
-        kinds = [s.noise for s in settings]
+        kinds = [s.noise for s in variants]
         self._noise = NoiseStreams(seeds, kinds, int(clients.max()), size)
         self._members = self.federation.membership(clients)
         self._present = self._members.any(axis=2)  # (S, C)
         self._held = self.federation.held(clients)[:, None]
         self._clients = clients[:, None]
-        self._clip = np.array([s.clip for s in settings])
+        self._clip = np.array([s.clip for s in variants])
         self._scale = (
-            np.array([s.scale for s in settings])[:, None, None] * self._present[..., None]
+            np.array([s.scale for s in variants])[:, None, None] * self._present[..., None]
         )
-        self._divided = np.array([s.divided for s in settings])[:, None]
-        self._shared = np.array([s.shared for s in settings])
-        self._rate = np.array([s.learning_rate for s in settings])
-        self._adam = np.array([s.adam for s in settings])
+        self._divided = np.array([s.divided for s in variants])[:, None]
+        self._shared = np.array([s.shared for s in variants])
+        self._rate = np.array([s.learning_rate for s in variants])
+        self._adam = np.array([s.adam for s in variants])
         self._secure_sum = secure_sum
 
     def round(self) -> None:
-        """One round of the box, in all runs and settings.
+        """One round of the box, in all runs and variants.
 
         Raises:
             ValueError: an upload is not finite or cannot be encoded; all models, and what the
@@ -188,22 +204,23 @@ class Training:
             repro.secagg.RoundError: the real servers failed; likewise.
         """
         part = self._memory.rounds % len(self.federation.signed)
-        sums = clipped_sums(self.federation, self.models, self._clip, self._members, part)
-        uploads = upload(sums, self._noise.draw() * self._scale, self._held, self._divided)
-        totals = np.empty_like(self.models)
+        sums = clipped_sums(self.federation, self.models, self._clip, self._members, part)  # 3-9
+        noise = self._noise.draw() * self._scale
+        uploads = upload(sums, noise, self._held, self._divided)  # line 10
+        totals = np.empty_like(self.models)  # lines 11-23
         for chosen, add in ((~self._shared, plain_sum), (self._shared, self._secure_sum)):
             if chosen.any():
                 vectors = uploads[:, chosen].transpose(2, 0, 1, 3)  # clients first
                 total = add(np.ascontiguousarray(vectors.reshape(len(vectors), -1)))
                 totals[:, chosen] = total.reshape(vectors.shape[1:])
-        self.models, self._memory = step(
+        self.models, self._memory = step(  # line 24
             self.models, totals / self._clients, self._memory, self._rate, self._adam
         )
 
 
 def train(
     training: Plane,
-    settings: Sequence[Setting],
+    variants: Sequence[Variant],
     rounds: int,
     seeds: Sequence[int],
     start: Array,
@@ -215,7 +232,7 @@ def train(
 
     Args:
         rounds: [T] at least 1.
-        training, settings, seeds, start, batches, secure_sum: see `Training`.
+        training, variants, seeds, start, batches, secure_sum: see `Training`.
 
     Returns:
         theta, shape (T + 1, R, S, 3).
@@ -223,12 +240,12 @@ def train(
     Raises:
         ValueError: an argument out of range, or an upload that cannot be encoded.
 
-    Source: ddpsa, Algorithm 2.
+    Source: ddpsa (arXiv 2604.07125v1), Algorithm 2.
     """
-    going = Training(training, settings, seeds, start, batches=batches, secure_sum=secure_sum)
-    path = np.empty((integer("rounds", rounds, 1) + 1, *going.models.shape))
-    path[0] = going.models
+    run = Training(training, variants, seeds, start, batches=batches, secure_sum=secure_sum)
+    path = np.empty((integer("rounds", rounds, 1) + 1, *run.models.shape))
+    path[0] = run.models
     for t in range(rounds):
-        going.round()
-        path[t + 1] = going.models
+        run.round()
+        path[t + 1] = run.models
     return path

@@ -1,4 +1,4 @@
-"""The Laplace noise of ddpsa's Algorithm 2, for all runs, settings and clients at once."""
+"""The Laplace noise of Algorithm 2 of ddpsa (line 10), for all runs, variants and clients at once."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _AHEAD = 128  # rounds drawn together, to save calls
 
 
 class NoiseStreams:
-    """Noise of scale 1 for every run, setting and client, round after round.
+    """Noise of scale 1 for every run, variant and client, round after round.
 
-    Settings of the same kind see the same numbers. What a client sees depends on the seed of its
+    Variants of the same kind see the same numbers. What a client sees depends on the seed of its
     run, on the kind and on its own number only, not on who else is there.
 
     Privacy: the noise comes from a seeded generator so that experiments can be repeated; a
@@ -26,10 +26,10 @@ class NoiseStreams:
 
     Args:
         seeds: of the R runs, >= 0.
-        kinds: of each setting, (stream, planned), or None for no noise. With planned = 1 a client
+        kinds: of each variant, (stream, planned), or None for no noise. With planned = 1 a client
             draws Laplace noise; with more, its share of it: the sum over `planned` clients is one
             Laplace variable of scale 1 (on a grid of 2^-30). Streams are independent.
-        clients: C, the most that a setting has, >= 1.
+        clients: C, the most that a variant has, >= 1.
         size: coordinates of a vector, >= 1.
     """
 
@@ -59,7 +59,7 @@ class NoiseStreams:
         self._next = _AHEAD
 
     def draw(self) -> NDArray[np.float64]:
-        """The noise of the next round, shape (R, settings, C, size); zero where there is none."""
+        """The noise of the next round, shape (R, variants, C, size); zero where there is none."""
         if self._next == _AHEAD:
             size = (_AHEAD, self._size)
             drawn = [

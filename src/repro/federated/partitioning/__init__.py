@@ -1,1 +1,1 @@
-"""Training with a randomly partitioned model: Algorithms 1 and 2 of the paper."""
+"""Training with a randomly partitioned model: Algorithm 1 of the paper, central and federated."""

@@ -1,40 +1,43 @@
-"""Training with a randomly partitioned model: Algorithms 1 and 2 of partitioning, also federated.
+"""Training with a randomly partitioned model: Algorithm 1 of partitioning, central and federated.
 
-    for t in [T]:                                       the paper's box, and where it is done
-        M_1 .. M_d <- create_subnets(M, d)                           `create_submodels`
-        for x in S:                                                  `sampling.batches` (section 3.3)
-            k <- random_integer(1 .. d)                              } all samples at once, sorted
-            grad <- d Loss(M_k, x) / dM, 0 outside of M_k            }   by submodel: `Routed`,
-            grad_sum <- grad_sum + clip(grad, c)                     }   `clipped_part_sums`
-        noisy_grad_sum <- N(grad_sum, sigma^2)                       `gaussian`
-        update_model(M, noisy_grad_sum)                              `Momentum.step`
+The lines of the paper's box have no numbers; they are counted here.
 
-Algorithm 2 has dropout with rate 1/2 in the place of the first two lines and of k. In both the
-parameters that every sample trains (the "unsplit part") have a clip of their own, section 3.2.2;
-split and unsplit part get noise of the same standard deviation. In the federated version a "sample"
-is a client, and its "gradient" is minus what local training moves its weights by.
+     1  M <- init(m)                                                 the caller's network
+     2  for t = 1 to T:                                              `_algorithm_1`
+     3      M_1, ..., M_d <- create_subnets(M, d)                    `create_submodels`
+     4      grad_sum <- zero_vector(m)                               `Momentum.zeros`
+     5      for x in S:                                              `sampling.batches` (section 3.3)
+     6          k <- random_integer(1, ..., d)                       all samples at once
+     7          grad <- d Loss(M_k, x) / dM, 0 outside of M_k        } `Routed` and `clipped_part_sums`;
+     8          grad <- clip(grad, c)                                }   federated: `local_updates`
+     9          grad_sum <- grad_sum + grad                          }   and `_clip_and_add`
+    10      noisy_grad_sum <- N(grad_sum, sigma^2)                   `gaussian`
+    11      update_model(M, noisy_grad_sum)                          `Momentum.step`
+
+The parameters that every sample trains (the "unsplit part") have a clip of their own, section 3.2.2.
+Split and unsplit part get noise of the same standard deviation. In the federated version (section 4.1)
+a "sample" is a client, and its "gradient" is the distance from its trained weights back to the server's.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from repro._validate import integer, nonnegative, positive
 from repro.federated.clipping import bytes_per_record, clipped_part_sums
 from repro.federated.participation import BalancedIterations, PoissonIterations
-from repro.federated.partitioning.local_training import Local, local_updates
+from repro.federated.partitioning.local_training import Local, Updates, local_updates
 from repro.federated.partitioning.submodels import (
+    Partition,
     Routed,
     create_submodels,
-    draw_masks,
-    dropping,
     middle_blocks,
     split_parameters,
 )
@@ -45,7 +48,7 @@ Sampling = PoissonIterations | BalancedIterations
 
 
 @dataclass(frozen=True)
-class Settings:
+class NoisyDescent:
     """Clipping, noise and the server's optimiser.
 
     Attributes:
@@ -87,7 +90,8 @@ class Splitting:
 
     Attributes:
         submodels: [d] at least 1; 1 means that everybody trains the whole model.
-        first, last: blocks that are not split, out of those that could be left out.
+        first: number of first blocks that are not split, out of those that could be left out, >= 0.
+        last: number of last blocks that are not split, >= 0.
         shuffled: deal the blocks anew in every iteration, instead of once and for all.
     """
 
@@ -119,17 +123,18 @@ class Step:
 
 
 Watch = Callable[[Step], None]
-Contributions = Callable[[NDArray[np.int64], np.random.Generator], tuple[Tensor, Tensor]]
-"""From the drawn samples to the flat sum of clipped contributions, and their norms (2, batch)."""
+AddClipped = Callable[[Tensor, Partition, NDArray[np.int64], NDArray[np.int64]], Tensor]
+"""Lines 7 to 9: add the clipped contributions of some samples, given with their submodels, to a flat
+sum; returns the norms before clipping, shape (2, samples)."""
 
 
-def train(
+def train_on_submodels(
     net: ResidualNet,
     images: Tensor,
     labels: Tensor,
     sampling: Sampling,
     splitting: Splitting,
-    settings: Settings,
+    descent: NoisyDescent,
     seed: int,
     *,
     memory: float = 2**28,
@@ -146,96 +151,48 @@ def train(
     Formal guarantee: given the drawn batches, one sample changes the sum before the noise on its
     submodel's split blocks by at most `clip`, on the other submodels' not at all, and on the
     unsplit part by at most `unsplit_clip`: the mechanism that `repro.accounting.ModelSplitting`
-    analyses, once per iteration.
+    analyses, once per iteration (Theorem 3.4).
 
     Args:
         net: network on the device of `images`.
         images: raw images of all samples, shape (samples, colours, h, w).
-        labels: shape (samples,).
+        labels: classes, int64, shape (samples,).
         sampling: who takes part when; its `records` are the samples.
-        splitting, settings: see there.
+        splitting: how submodels are formed.
+        descent: clips, noise and optimiser.
         seed: >= 0. Same arguments and machine: the same numbers, bit for bit. The draws depend on
             the seed, the sampling and the splitting only, so that noise levels are compared on the
             same batches and submodels.
-        memory: bytes that a chunk of the batch may take, about; sums over chunks are the same up to
-            rounding.
+        memory: bytes that a chunk of the batch may take, about, > 0; sums over chunks are the same
+            up to rounding.
         watch: called after every `watch_every`-th iteration, and after the last.
+        watch_every: iterations, >= 1.
 
     Raises:
         ValueError: an argument is out of range, or sizes disagree.
         FloatingPointError: training diverged (checked where it is watched).
     """
-    _one_each(sampling, images, labels)
-    blocks = middle_blocks(net, splitting.first, splitting.last)
-    fixed = create_submodels(blocks, splitting.submodels)
-    parts = _two_parts(net, split_parameters(net, blocks), settings)
-    weights = Momentum(net, settings.learning_rate, settings.momentum)
+    weights = Momentum(net, descent.learning_rate, descent.momentum)
     trained = [p for p in net.parameters() if p.requires_grad]
-    at_once = max(1, int(positive("memory", memory) // bytes_per_record(net, images)))
+    split = split_parameters(net, middle_blocks(net, splitting.first, splitting.last))
+    inside = {id(p) for p in split}
+    unsplit = [p for p in trained if id(p) not in inside]
+    parts = [(split, descent.clip), (unsplit, descent.unsplit_clip)]
 
-    def contributions(drawn: NDArray[np.int64], rng: np.random.Generator) -> tuple[Tensor, Tensor]:
-        d = splitting.submodels
-        partition = create_submodels(blocks, d, rng) if splitting.shuffled else fixed
-        assigned = rng.integers(d, size=len(drawn))
-        total, norms = weights.zeros(), [images.new_zeros((2, 0), dtype=torch.float32)]
-        for piece in _pieces(len(drawn), at_once):
-            order = piece[np.argsort(assigned[piece], kind="stable")]
-            chosen = torch.from_numpy(drawn[order]).to(images.device)
-            model = Routed(net, partition, np.bincount(assigned[order], minlength=d))
-            found = clipped_part_sums(model, images[chosen], labels[chosen], parts, rows=model.rows)
-            weights.add(total, trained, found.gradient)
-            norms.append(found.norms)
-        return total, torch.cat(norms, dim=1)
+    def add_clipped(grad_sum, partition, samples, submodel):
+        order = np.argsort(submodel, kind="stable")
+        chosen = torch.from_numpy(samples[order]).to(images.device)
+        model = Routed(net, partition, np.bincount(submodel, minlength=len(partition)))
+        sums = clipped_part_sums(model, images[chosen], labels[chosen], parts, rows=model.rows)
+        weights.add(grad_sum, trained, sums.gradient)
+        return sums.norms
 
-    _descend(weights, contributions, sampling, settings, seed, images.device, watch, watch_every)
-
-
-def train_with_dropout(
-    model: nn.Module,
-    images: Tensor,
-    labels: Tensor,
-    sampling: Sampling,
-    split: Sequence[nn.Parameter],
-    settings: Settings,
-    seed: int,
-    *,
-    memory: float = 2**28,
-    watch: Watch | None = None,
-    watch_every: int = 1,
-) -> None:
-    """Run Algorithm 2 and update `model` in place; every sample has its own dropout masks.
-
-    Formal guarantee: as of `train`, with Corollary 3.7 in the place of Theorem 3.4 (d = 2) for the
-    split part alone. The printed algorithm clips all parameters together, also those that no
-    dropout touches; there the corollary does not hold, hence the two clips.
-
-    Args:
-        model: network with `NodeDropout` layers and layers that `clipped_part_sums` covers.
-        split: parameters whose gradient vanishes where a node is dropped: weights and biases of the
-            layers before, weights of the layers after the dropout (their biases never vanish).
-        images, labels, sampling, settings, seed, memory, watch, watch_every: as in `train`.
-
-    Raises:
-        ValueError: as `train`; or the model has no `NodeDropout` layer.
-    """
     _one_each(sampling, images, labels)
-    parts = _two_parts(model, split, settings)
-    weights = Momentum(model, settings.learning_rate, settings.momentum)
-    trained = [p for p in model.parameters() if p.requires_grad]
-    at_once = max(1, int(positive("memory", memory) // bytes_per_record(model, images)))
-
-    def contributions(drawn: NDArray[np.int64], rng: np.random.Generator) -> tuple[Tensor, Tensor]:
-        masks = draw_masks(model, len(drawn), rng)
-        total, norms = weights.zeros(), [images.new_zeros((2, 0), dtype=torch.float32)]
-        for piece in _pieces(len(drawn), at_once):
-            chosen = torch.from_numpy(drawn[piece]).to(images.device)
-            with dropping(model, [mask[piece] for mask in masks]):
-                found = clipped_part_sums(model, images[chosen], labels[chosen], parts)
-            weights.add(total, trained, found.gradient)
-            norms.append(found.norms)
-        return total, torch.cat(norms, dim=1)
-
-    _descend(weights, contributions, sampling, settings, seed, images.device, watch, watch_every)
+    at_once = max(1, int(positive("memory", memory) // bytes_per_record(net, images)))
+    iterations = _algorithm_1(
+        net, weights, sampling, splitting, descent, seed, add_clipped, at_once, images.device
+    )
+    _watched(iterations, weights, sampling.iterations, watch, watch_every)
 
 
 def train_federated(
@@ -245,100 +202,132 @@ def train_federated(
     sampling: Sampling,
     splitting: Splitting,
     local: Local,
-    settings: Settings,
+    descent: NoisyDescent,
     seed: int,
     *,
     memory: float = 2**28,
     watch: Watch | None = None,
     watch_every: int = 1,
 ) -> None:
-    """Run the federated version of Algorithm 1 (partitioning, section 4.1) and update `net`.
+    """Run the federated version of Algorithm 1 (section 4.1) and update `net` in place.
 
-    Formal guarantee: as of `train` with a client, that is all of its samples, in the place of a
-    sample: user-level privacy.
+    Formal guarantee: that of `train_on_submodels` with a client, that is all of its samples, in the
+    place of a sample: user-level privacy.
 
     Args:
-        images: shape (clients, samples, colours, h, w); labels: shape (clients, samples).
+        net: network on the device of `images`.
+        images: shape (clients, samples, colours, h, w).
+        labels: classes, int64, shape (clients, samples).
         sampling: who takes part when; its `records` are the clients.
+        splitting: how submodels are formed.
         local: what a client does.
-        net, splitting, settings, seed, memory, watch, watch_every: as in `train`.
+        descent: clips, noise and the server's optimiser.
+        seed: as in `train_on_submodels`.
+        memory: as in `train_on_submodels`.
+        watch: as in `train_on_submodels`.
+        watch_every: as in `train_on_submodels`.
+
+    Raises:
+        ValueError: an argument is out of range, or sizes disagree.
+        FloatingPointError: training diverged (checked where it is watched).
     """
+    weights = Momentum(net, descent.learning_rate, descent.momentum)
+
+    def add_clipped(grad_sum, partition, clients, submodel):
+        chosen = torch.from_numpy(clients).to(images.device)
+        assigned = torch.from_numpy(submodel).to(images.device)
+        updates = local_updates(net, partition, assigned, images[chosen], labels[chosen], local)
+        return _clip_and_add(weights, grad_sum, updates, descent)
+
     _one_each(sampling, images, labels)
-    blocks = middle_blocks(net, splitting.first, splitting.last)
-    fixed = create_submodels(blocks, splitting.submodels)
-    weights = Momentum(net, settings.learning_rate, settings.momentum)
     per_client = images.shape[1] * bytes_per_record(net, images[0])
     per_client += 4 * sum(p.numel() * p.element_size() for p in net.parameters())
     at_once = max(1, int(positive("memory", memory) // per_client))
-
-    def contributions(drawn: NDArray[np.int64], rng: np.random.Generator) -> tuple[Tensor, Tensor]:
-        d = splitting.submodels
-        partition = create_submodels(blocks, d, rng) if splitting.shuffled else fixed
-        assigned = torch.from_numpy(rng.integers(d, size=len(drawn))).to(images.device)
-        total, norms = weights.zeros(), [images.new_zeros((2, 0), dtype=torch.float32)]
-        for piece in _pieces(len(drawn), at_once):
-            chosen = torch.from_numpy(drawn[piece]).to(images.device)
-            submodel = assigned[torch.from_numpy(piece).to(images.device)]
-            for group in local_updates(
-                net, partition, submodel, images[chosen], labels[chosen], local
-            ):
-                lengths = group.norms()
-                limits = lengths.new_tensor([settings.clip, settings.unsplit_clip])[:, None]
-                scale = -(lengths / limits).clamp_(min=1.0).reciprocal_()
-                for parameter, moved in group.weighted_sum(scale):
-                    weights.add(total, [parameter], [moved])
-                norms.append(lengths)
-        return total, torch.cat(norms, dim=1)
-
-    _descend(weights, contributions, sampling, settings, seed, images.device, watch, watch_every)
+    iterations = _algorithm_1(
+        net, weights, sampling, splitting, descent, seed, add_clipped, at_once, images.device
+    )
+    _watched(iterations, weights, sampling.iterations, watch, watch_every)
 
 
-def _descend(
+@dataclass(frozen=True)
+class _Iteration:
+    """What one iteration computed: flat sum and noise, and the norms before clipping (2, batch)."""
+
+    number: int
+    grad_sum: Tensor
+    noise: Tensor | None
+    norms: Tensor
+    limits: Tensor
+
+
+def _algorithm_1(
+    net: ResidualNet,
     weights: Momentum,
-    contributions: Contributions,
     sampling: Sampling,
-    settings: Settings,
+    splitting: Splitting,
+    descent: NoisyDescent,
     seed: int,
+    add_clipped: AddClipped,
+    at_once: int,
     device: torch.device,
+) -> Iterator[_Iteration]:
+    """The box; `at_once` samples are held at a time."""
+    d, blocks = splitting.submodels, middle_blocks(net, splitting.first, splitting.last)
+    fixed = create_submodels(blocks, d)
+    draws, noises = streams(seed, device)
+    for t, batch in enumerate(sampling.batches(draws), start=1):  # lines 2 and 5
+        partition = create_submodels(blocks, d, draws) if splitting.shuffled else fixed  # line 3
+        grad_sum = weights.zeros()  # line 4
+        submodel = draws.integers(d, size=len(batch))  # line 6
+        norms = [grad_sum.new_zeros((2, 0), dtype=torch.float32)]
+        for piece in _pieces(len(batch), at_once):  # lines 7 to 9
+            norms.append(add_clipped(grad_sum, partition, batch[piece], submodel[piece]))
+        noise = gaussian(grad_sum, descent.sigma, noises)
+        noisy_grad_sum = grad_sum if noise is None else grad_sum + noise  # line 10
+        weights.step(noisy_grad_sum * (1.0 / sampling.mean_batch))  # line 11
+        lengths = torch.cat(norms, dim=1)
+        limits = lengths.new_tensor([descent.clip, descent.unsplit_clip])[:, None]
+        yield _Iteration(t, grad_sum, noise, lengths, limits)
+
+
+def _clip_and_add(
+    weights: Momentum, grad_sum: Tensor, updates: Iterator[Updates], descent: NoisyDescent
+) -> Tensor:
+    """Lines 8 and 9 for clients: add minus the clipped updates, return the norms (2, clients)."""
+    norms = []
+    for group in updates:
+        lengths = group.norms()
+        limits = lengths.new_tensor([descent.clip, descent.unsplit_clip])[:, None]
+        scale = -(lengths / limits).clamp_(min=1.0).reciprocal_()
+        for parameter, moved in group.weighted_sum(scale):
+            weights.add(grad_sum, [parameter], [moved])
+        norms.append(lengths)
+    return torch.cat(norms, dim=1)
+
+
+def _watched(
+    iterations: Iterator[_Iteration],
+    weights: Momentum,
+    last: int,
     watch: Watch | None,
     watch_every: int,
 ) -> None:
-    """The loop that the algorithms share: draw, sum up, add noise, step, report."""
+    """Run all iterations and report some of them."""
     integer("watch_every", watch_every, 1)
-    draws, noises = streams(seed, device)
-    scale = 1.0 / sampling.mean_batch
-    for t, drawn in enumerate(sampling.batches(draws), start=1):
-        total, norms = contributions(drawn, draws)
-        noise = gaussian(total, settings.sigma, noises)
-        weights.step((total if noise is None else total + noise) * scale)
-        if watch is None or (t % watch_every and t != sampling.iterations):
+    for done in iterations:
+        if watch is None or (done.number % watch_every and done.number != last):
             continue
-        signal = float(torch.linalg.vector_norm(total))
+        signal = float(torch.linalg.vector_norm(done.grad_sum))
         if not math.isfinite(signal) or not weights.finite():
             raise FloatingPointError(
-                f"training diverged by iteration {t}: contributions or weights are not finite"
+                f"training diverged by iteration {done.number}: contributions or weights are not "
+                "finite"
             )
-        over = norms > norms.new_tensor([settings.clip, settings.unsplit_clip])[:, None]
-        shares = over.double().mean(dim=1).tolist() if len(drawn) else [0.0, 0.0]
-        watch(
-            Step(
-                iteration=t,
-                batch=len(drawn),
-                signal=signal,
-                noise=0.0 if noise is None else float(torch.linalg.vector_norm(noise)),
-                clipped=shares[0],
-                unsplit_clipped=shares[1],
-            )
-        )
-
-
-def _two_parts(
-    model: nn.Module, split: Sequence[nn.Parameter], settings: Settings
-) -> list[tuple[list[nn.Parameter], float]]:
-    """The split and the unsplit parameters, each with its clip."""
-    inside = {id(p) for p in split}
-    rest = [p for p in model.parameters() if p.requires_grad and id(p) not in inside]
-    return [(list(split), settings.clip), (rest, settings.unsplit_clip)]
+        batch = done.norms.shape[1]
+        over = (done.norms > done.limits).double()
+        shares = over.mean(dim=1).tolist() if batch else [0.0, 0.0]
+        noise = 0.0 if done.noise is None else float(torch.linalg.vector_norm(done.noise))
+        watch(Step(done.number, batch, signal, noise, clipped=shares[0], unsplit_clipped=shares[1]))
 
 
 def _pieces(count: int, at_once: int) -> Iterator[NDArray[np.int64]]:

@@ -1,4 +1,4 @@
-"""Local training of many clients at once, each with weights of its own.
+"""Local training of many clients at once, each with weights of its own (partitioning, section 4.1).
 
 Each client starts from the server's weights of its submodel and takes a few steps of gradient
 descent on all of its samples. Clients are stacked along a first axis: one batched computation
@@ -88,8 +88,12 @@ def local_updates(
         net: the server's model, which is not changed.
         partition: the split blocks of each submodel.
         assigned: submodel of each client, int64, shape (clients,).
-        images: shape (clients, samples, ...); labels: shape (clients, samples).
-        local: see `Local`.
+        images: shape (clients, samples, colours, h, w).
+        labels: classes, int64, shape (clients, samples).
+        local: what a client does.
+
+    Yields:
+        the updates of one group of clients after the other.
     """
     for submodels in _equally_shaped(net, partition):
         owner = torch.full((len(partition),), -1, device=assigned.device)
@@ -137,8 +141,8 @@ def _group(
     batch, truth = images[clients], labels[clients]
     weights = start
     for _ in range(local.iterations):
-        found = gradients(weights, batch, truth)
-        weights = {name: w - local.learning_rate * found[name] for name, w in weights.items()}
+        gradient = gradients(weights, batch, truth)
+        weights = {name: w - local.learning_rate * gradient[name] for name, w in weights.items()}
     moved = {name: weights[name] - first for name, first in start.items()}
     return Updates(
         clients=clients,

@@ -1,4 +1,4 @@
-"""Submodels of a residual network: which blocks, who trains which, and dropout as a way to form them.
+"""Submodels of a residual network: which blocks they hold, and a forward pass through each.
 
 A submodel is the whole network without some of the blocks that can be left out. Blocks that are
 split lie in exactly one submodel; stem, head and all other blocks lie in every one (the unsplit
@@ -7,13 +7,11 @@ part). Source: partitioning, section 3.2; Dun et al., "ResIST", UAI 2022.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from itertools import groupby
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from repro._validate import integer
@@ -25,6 +23,11 @@ Partition = tuple[tuple[int, ...], ...]
 
 def middle_blocks(net: ResidualNet, first: int, last: int) -> tuple[int, ...]:
     """The blocks to split: those that can be left out, without the `first` and the `last` of them.
+
+    Args:
+        net: the full network.
+        first: number of first blocks that stay unsplit, >= 0.
+        last: number of last blocks that stay unsplit, >= 0.
 
     Raises:
         ValueError: nothing is left to split.
@@ -45,8 +48,11 @@ def create_submodels(
 ) -> Partition:
     """Deal `blocks` to d disjoint submodels, whose sizes differ by at most one.
 
-    Without `rng` block after block in turn, so that every submodel has blocks at all depths and
-    the partition is always the same; with it, the blocks are shuffled before.
+    Args:
+        blocks: places of the blocks to split.
+        submodels: d, from 1 to the number of blocks.
+        rng: shuffles the blocks first. Without it the blocks are dealt in turn, so that every
+            submodel has blocks at all depths and the partition is always the same.
 
     Raises:
         ValueError: d is not in [1, number of blocks].
@@ -110,52 +116,3 @@ class Routed(nn.Module):
                     part = self.net.blocks[i](part) if self._owner[i] == k else part
             done.append(part)
         return torch.cat(done)
-
-
-class NodeDropout(nn.Module):
-    """Dropout of whole nodes with probability 1/2, by masks that are set from outside.
-
-    A node is a feature of (batch, nodes) or a channel of (batch, nodes, h, w); what is kept is
-    doubled. Without masks (evaluation) nothing is dropped.
-    """
-
-    def __init__(self, nodes: int) -> None:
-        super().__init__()
-        self.nodes = integer("nodes", nodes, 1)
-        self.kept: Tensor | None = None
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The same shape."""
-        if self.kept is None:
-            return x
-        return x * (2 * self.kept.to(x.dtype)).view(*self.kept.shape, *[1] * (x.ndim - 2))
-
-
-def draw_masks(model: nn.Module, batch: int, rng: np.random.Generator) -> list[NDArray[np.bool_]]:
-    """One mask (batch, nodes) for each `NodeDropout` of `model`: every entry a fair coin.
-
-    Raises:
-        ValueError: the model has no such layer.
-    """
-    layers = _dropouts(model)
-    if not layers:
-        raise ValueError("model has no NodeDropout layer: nothing would be dropped")
-    return [rng.random((batch, layer.nodes)) < 0.5 for layer in layers]
-
-
-@contextmanager
-def dropping(model: nn.Module, masks: Sequence[NDArray[np.bool_]]) -> Iterator[None]:
-    """While open, the `NodeDropout` layers of `model` keep what `masks` say; then everything."""
-    layers = _dropouts(model)
-    device = next(model.parameters()).device
-    for layer, mask in zip(layers, masks, strict=True):
-        layer.kept = torch.from_numpy(mask).to(device)
-    try:
-        yield
-    finally:
-        for layer in layers:
-            layer.kept = None
-
-
-def _dropouts(model: nn.Module) -> list[NodeDropout]:
-    return [layer for layer in model.modules() if isinstance(layer, NodeDropout)]

@@ -1,14 +1,33 @@
-"""PM-SFL: split federated learning with probabilistic masks (pmsfl, Algorithm 1)."""
+"""PM-SFL: Algorithm 1 of pmsfl, split federated learning with probabilistic masks.
+
+    split the model, give client i its bottom w_b,i        line 2     `SplitMethod.__init__`
+    for each round t:                                      the paper's box, and where it is done
+        K <- max(C N, 1), K_t <- a random set of K clients line 4     `SplitMethod.begin`
+        broadcast the probabilities theta                  line 5     `SplitMethod.broadcast`
+        for each client of K_t, all at once:               lines 6-12 `SplitMethod.local_updates`
+            R times:
+                forward with a sampled mask, send          line 9     `MaskTraining.effective`
+                the server's gradient of what was sent     line 10    `SplitServer.answer`
+                backward, update the scores                line 11
+            |change of theta|, disagree and agree group    lines 14-15 `select_personal`
+            the top r become personal, disagree first      line 16    `select_personal`
+            send a binary mask of the other coordinates    line 17    `PMSFL.upload`
+        for each layer (one vector holds all of them):     line 20
+            average over the clients that share it, (7)    line 21    `over_sharers`
+            mix with the server's own masks, (8)           line 22    `compensated`
+
+Lines 1, 7, 13 and 19 are comments of the box. The box counts local epochs; here R counts batches.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from repro.federated.pmsfl import masks
-from repro.federated.pmsfl.mask_aggregation import compensated, over_sharers
-from repro.federated.pmsfl.personalisation import personal_share, select_personal
 from repro.federated.pmsfl.split_method import Cohort, SplitMethod
 
 
@@ -16,21 +35,24 @@ class PMSFL(SplitMethod):
     """Algorithm 1.
 
     Args:
-        agreement: rounds before personal masks are chosen.
-        ratio: share of a client's masks that are personal in the end; 0: no personalisation.
-        (others): as for `SplitMethod`.
+        *args: those of `SplitMethod`.
+        agreement: rounds before personal masks are chosen, 0 to `plan.rounds`.
+        ratio: share of a client's masks that are personal in the end, in [0, 1]; 0: none.
 
-    Where clients differ in depth, the server trains masks of its own blocks, too, and (8) mixes
-    them with the clients'; where all have one depth, no layer is on both sides, and the server
-    trains weights as in (3).
+    Where clients differ in depth, the server also trains masks of its own blocks, and (8) mixes
+    them with the clients'. Where all clients have one depth, no layer is on both sides, and the
+    server trains weights as in (3).
+
+    Raises:
+        ValueError: an argument out of range.
     """
 
     masks = True
 
-    def __init__(self, *args, agreement: int, ratio: float) -> None:
+    def __init__(self, *args: Any, agreement: int, ratio: float) -> None:
         super().__init__(*args)
         self.agreement, self.ratio = agreement, ratio
-        personal_share(0, agreement, self.plan.rounds, ratio)  # the checks of both
+        masks.personal_share(0, agreement, self.plan.rounds, ratio)  # checks both arguments
 
     def server_masks(self) -> bool:
         """Masks where layers are on both sides."""
@@ -42,31 +64,39 @@ class PMSFL(SplitMethod):
         theta = self.broadcast(cohort)  # line 5
         scores = self.local_updates(cohort, theta, number, generator)  # lines 7 to 12
 
-        # lines 13 to 16: personalised mask selection, by what training has changed, which began at
-        # probabilities inside [c, 1 - c]
+        # lines 14 to 16: the change since the start of training, which began inside [c, 1 - c]
         before, after = masks.kept_inside(theta, self.plan.floor), self.kind.public(scores)
-        share = personal_share(number, self.agreement, self.plan.rounds, self.ratio)
+        share = masks.personal_share(number, self.agreement, self.plan.rounds, self.ratio)
         own = self.personal[cohort.clients]
-        personal = select_personal(own, before, after, cohort.holds, share)
+        personal = masks.select_personal(own, before, after, cohort.holds, share)
         self.personal[cohort.clients] = personal
         self.keep(cohort, after)
 
         uploads = self.upload(masks.sample(after, generator), personal, cohort, share)  # line 17
         sharing = cohort.holds & ~personal
-        client = over_sharers(uploads, sharing, self.shared)  # line 21: (7)
+        client = masks.over_sharers(uploads, sharing, self.shared)  # line 21: (7)
         if self.server_masks():  # line 22: (8)
             server = self.server.kind.public(self.server.values)[: len(client)]
             holders = cohort.holds.sum(dim=0)
-            client = compensated(client, server, holders, len(cohort.clients))
+            client = masks.compensated(client, server, holders, len(cohort.clients))
         self.shared = client
         self.server.begin_round(client)  # what the server runs between two rounds
 
     def upload(self, sampled: Tensor, personal: Tensor, cohort: Cohort, share: float) -> Tensor:
-        """Send bits and read them again: what the server gets, shape (K, size).
+        """Line 17: pack each participant's bits, count them, and unpack them at the server.
 
-        Of each participant: one bit for every coordinate that it holds and shares; and, once
-        there are personal ones, one bit for every coordinate it holds, the indicator without which
-        the server could not tell what the others belong to. Coordinates not sent are 0.
+        A participant sends one bit for every coordinate that it holds and shares. Once it has
+        personal coordinates it also sends the indicator, one bit for every coordinate that it
+        holds: without the indicator the server could not assign the mask bits to coordinates.
+
+        Args:
+            sampled: binary masks, zeros and ones, shape (K, size).
+            personal: bool, (K, size), the coordinates that stay with the client.
+            cohort: the K participants.
+            share: of the coordinates that are personal; 0: no indicator is sent.
+
+        Returns:
+            What the server receives, shape (K, size); 0 where nothing was sent.
         """
         received = torch.zeros_like(sampled)
         for row, holds in enumerate(cohort.holds):
@@ -74,9 +104,9 @@ class PMSFL(SplitMethod):
             if share > 0:
                 indicator = masks.pack(personal[row][holds])
                 self.traffic.count(self.traffic.up, "indicator", indicator)
-                told = torch.from_numpy(masks.unpack(indicator, int(holds.sum())))
+                kept = torch.from_numpy(masks.unpack(indicator, int(holds.sum())))
                 shared = holds.clone()
-                shared[holds] = ~told.to(holds.device)
+                shared[holds] = ~kept.to(holds.device)
             payload = masks.pack(sampled[row][shared])
             self.traffic.count(self.traffic.up, "model", payload)
             bits = torch.from_numpy(masks.unpack(payload, int(shared.sum())))

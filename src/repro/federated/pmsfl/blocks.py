@@ -8,12 +8,13 @@ small layers, whose cost is that of calling them; `bench/split_clients.py` measu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 
 import torch
-from torch import Tensor
-from torch.func import functional_call, vmap
+from torch import Tensor, nn
+from torch.func import vmap
 
 from repro.models.split import SplitNetwork
 
@@ -30,12 +31,13 @@ class FlatBlocks:
 
     def __init__(self, network: SplitNetwork) -> None:
         self._network = network
-        self._places: list[list[tuple[str, torch.Size, int]]] = []
+        self._places: list[list[tuple[nn.Module, str, torch.Size, int]]] = []
         ends, start = [0], 0
         for block in network.blocks:
             own = []
-            for name, parameter in block.named_parameters():
-                own.append((name, parameter.shape, start))
+            for path, parameter in block.named_parameters():
+                module, _, name = path.rpartition(".")
+                own.append((block.get_submodule(module), name, parameter.shape, start))
                 start += parameter.numel()
             self._places.append(own)
             ends.append(start)
@@ -59,7 +61,8 @@ class FlatBlocks:
 
     def block(self, number: int, flat: Tensor, x: Tensor) -> Tensor:
         """Run one block (0 to 3) with weights from `flat`, one vector from coordinate 0 on."""
-        return functional_call(self._network.blocks[number], self._named(number, flat), (x,))
+        with self._holding(number, flat):
+            return self._network.blocks[number](x)
 
     def run(self, flat: Tensor, inputs: Tensor, depths: Sequence[int]) -> list[Tensor]:
         """Run every client's bottom, block by block over all clients that have the block.
@@ -94,11 +97,22 @@ class FlatBlocks:
         """Whether one call for all clients is the faster way to run `inputs` (as for `run`)."""
         return inputs.device.type != "cpu" or self.first_cost(inputs) < STACKED_BELOW
 
-    def _named(self, number: int, flat: Tensor) -> dict[str, Tensor]:
-        return {
-            name: flat[start : start + shape.numel()].view(shape)
-            for name, shape, start in self._places[number]
-        }
+    @contextmanager
+    def _holding(self, number: int, flat: Tensor) -> Iterator[None]:
+        """While open, a block's parameters are views of `flat`.
+
+        This is `torch.func.functional_call` without the search for the parameters in every call,
+        which takes a tenth of the time of a small network.
+        """
+        places = self._places[number]
+        kept = [module._parameters[name] for module, name, _, _ in places]
+        try:
+            for module, name, shape, start in places:
+                module._parameters[name] = flat[start : start + shape.numel()].view(shape)
+            yield
+        finally:
+            for (module, name, _, _), parameter in zip(places, kept, strict=True):
+                module._parameters[name] = parameter
 
 
 def held(depths: Sequence[int], blocks: FlatBlocks, length: int, device: torch.device) -> Tensor:

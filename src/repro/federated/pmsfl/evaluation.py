@@ -16,20 +16,24 @@ from repro.models.split import statistics_from
 def client_accuracies(
     method: SplitMethod, number: int, *, reference: int, chunk: int
 ) -> NDArray[np.float64]:
-    """Share of each client's test records that are classified rightly, shape (clients,).
+    """Share of each client's test records that are classified correctly, in [0, 1].
 
     A masked model is one fresh sample of its mask, as in training. Batch statistics are computed
     now: those of a bottom model over the client's first training records, those of the top model
-    over the same records of all clients, which is where they come from in training, too.
+    over the same records of all clients, as in training.
 
     Args:
         method: a method between two rounds.
-        number: of the evaluation, decides its samples.
-        reference: training records of each client for the statistics; a client with fewer repeats
-            them.
-        chunk: clients whose bottoms run at once, for memory.
+        number: of the evaluation, >= 0; decides the sampled masks.
+        reference: training records of each client for the statistics, >= 1; a client with fewer
+            records repeats them.
+        chunk: clients whose bottoms run at once, >= 1; limits memory.
+
+    Returns:
+        Shape (clients,).
 
     Raises:
+        ValueError: an argument out of range.
         DivergedError: the model's answers are not finite.
     """
     reference, chunk = integer("reference", reference, 1), integer("chunk", chunk, 1)
@@ -42,21 +46,21 @@ def client_accuracies(
         ]
     )
     generator = method.generator(number, 3)
-    seen: dict[int, list[Tensor]] = {}
+    parts: dict[int, list[Tensor]] = {}
     owners: dict[int, list[int]] = {}
     with statistics_from(method.network, reference):
         for start in range(0, data.clients, chunk):
             cohort = method.cohort(np.arange(start, min(start + chunk, data.clients)))
             for depth, smashed in _smashed(method, cohort, places, generator).items():
-                seen.setdefault(depth, []).append(smashed)
+                parts.setdefault(depth, []).append(smashed)
                 owners.setdefault(depth, []).extend(cohort.clients[cohort.groups[depth]])
-    smashed = {depth: torch.cat(parts) for depth, parts in sorted(seen.items())}
+    smashed = {depth: torch.cat(chunks) for depth, chunks in sorted(parts.items())}
     logits = method.predict(
         {d: q[:, :reference] for d, q in smashed.items()},
         {d: q[:, reference:] for d, q in smashed.items()},
         generator,
     )
-    found = np.empty(data.clients)
+    accuracies = np.empty(data.clients)
     for depth, answers in logits.items():
         if not torch.isfinite(answers).all():
             raise DivergedError(
@@ -66,8 +70,8 @@ def client_accuracies(
         truth = data.labels[places[owners[depth], reference:]]
         right = answers.argmax(dim=-1).cpu().numpy() == truth
         for row, client in enumerate(owners[depth]):
-            found[client] = right[row, : len(data.test[client])].mean()
-    return found
+            accuracies[client] = right[row, : len(data.test[client])].mean()
+    return accuracies
 
 
 def _smashed(

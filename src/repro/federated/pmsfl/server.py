@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from repro.federated.pmsfl.blocks import FlatBlocks
-from repro.federated.pmsfl.parametrisations import MaskTraining, Parametrisation
+from repro.federated.pmsfl.masks import MaskTraining, Parametrisation
 from repro.models.split import DEPTH, SplitNetwork, statistics_from
 
 

@@ -17,8 +17,12 @@ from repro._validate import choice, in_unit, integer, positive
 from repro.federated.client_data import ClientData
 from repro.federated.pmsfl import masks
 from repro.federated.pmsfl.blocks import FlatBlocks, held
-from repro.federated.pmsfl.mask_aggregation import over_sharers
-from repro.federated.pmsfl.parametrisations import MaskTraining, Parametrisation, WeightTraining
+from repro.federated.pmsfl.masks import (
+    MaskTraining,
+    Parametrisation,
+    WeightTraining,
+    over_sharers,
+)
 from repro.federated.pmsfl.server import SplitServer
 from repro.models.split import DEPTH, SplitNetwork
 
@@ -124,7 +128,7 @@ class SplitMethod:
         personal: bool, same shape.
 
     Raises:
-        ValueError: as many depths as clients are needed, each an integer from 1 to 4.
+        ValueError: `depths` does not hold one integer from 1 to 4 for each client.
     """
 
     masks = False

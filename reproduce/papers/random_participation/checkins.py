@@ -1,0 +1,86 @@
+"""Random check-ins with approximate local randomizers, the earlier bound of figure 4.
+
+Source: Balle, Kairouz, McMahan, Thakkar and Thakurta, "Privacy Amplification via Random Check-Ins"
+(2020), Theorem 3.2 for a fixed window of m slots and check-in probability p0, in its version for
+(eps0, delta0) local randomizers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import elementwise
+
+from repro._validate import in_unit, integer, probability_open
+from repro.accounting.mechanism import Mechanism
+
+__all__ = ["random_checkins_epsilon"]
+
+_LOCAL_EPSILON = np.geomspace(1e-3, 4.0, 400)
+"""The points of the local randomizer's trade-off curve that are tried."""
+
+
+def _allowed_local_delta(eps0: np.ndarray, log_delta1: np.ndarray) -> np.ndarray:
+    """Largest local delta0 that the theorem admits for the auxiliary delta1."""
+    rounds = (np.log(2) - log_delta1) / -np.log1p(-np.exp(-5 * eps0))
+    return -np.expm1(-eps0) * np.exp(log_delta1) / (4 * np.exp(eps0) * (2 + rounds))
+
+
+def _central_epsilon(eps0, p0, m, log_inverse_delta):
+    """epsilon' of the theorem: every eps0 of its pure version is replaced by 8 eps0."""
+    wide = 8 * eps0
+    growth = p0 * np.expm1(wide)
+    return growth**2 * np.exp(wide) / (2 * m) + growth * np.sqrt(
+        2 * np.exp(wide) * log_inverse_delta / m
+    )
+
+
+def random_checkins_epsilon(
+    delta: ArrayLike, *, local: Mechanism, check_in: float, slots: int = 1
+) -> NDArray[np.float64]:
+    """Central epsilon that random check-ins certify, the best over the local (eps0, delta0).
+
+    Args:
+        delta: total central delta, in (0, 1), scalar or array of shape (n,). Half of it pays for the
+            concentration argument, half for local randomizers that are only approximately private.
+        local: the local randomizer, a mechanism with scalar fields.
+        check_in: [p0] probability with which a client checks in, in [0, 1].
+        slots: [m] number of time slots of the window, >= 1.
+
+    Returns:
+        Epsilon, shape (n,); inf where no local (eps0, delta0) certifies anything.
+
+    Raises:
+        ValueError: an argument out of range.
+
+    Source: Balle et al. (2020), Theorem 3.2.
+    """
+    delta = np.atleast_1d(probability_open("delta", delta))
+    p0 = float(in_unit("check_in", check_in))
+    m = integer("slots", slots, 1)
+    needed = _required_delta1(_LOCAL_EPSILON, local.delta(_LOCAL_EPSILON))
+    central = _central_epsilon(_LOCAL_EPSILON, p0, m, np.log(2 / delta)[:, None])
+    with np.errstate(over="ignore"):
+        price = m * (np.exp(central) + 1) * needed
+    return np.min(np.where(price <= delta[:, None] / 2, central, np.inf), axis=1)
+
+
+def _required_delta1(eps0: np.ndarray, delta0: np.ndarray) -> np.ndarray:
+    """Smallest delta1 that admits the local delta0, 1 where none below 1 does."""
+
+    def excess(log_delta1, eps, target):
+        return np.log(_allowed_local_delta(eps, log_delta1)) - target
+
+    with np.errstate(divide="ignore"):
+        target = np.maximum(np.log(delta0), -600.0)
+    reachable = excess(np.full_like(eps0, -1e-12), eps0, target) > 0
+    result = np.ones_like(eps0)
+    rows = np.flatnonzero(reachable)
+    if rows.size:
+        search = elementwise.find_root(
+            excess,
+            (np.full(rows.size, -660.0), np.full(rows.size, -1e-12)),
+            args=(eps0[rows], target[rows]),
+        )
+        result[rows] = np.exp(search.bracket[1])
+    return result

@@ -1,0 +1,52 @@
+"""Variants of ddpsa's runs and their comparison."""
+
+import math
+
+import numpy as np
+import pytest
+
+from repro.federated.ddpsa.algorithm import mechanism
+from reproduce.papers.ddpsa import compare as comparison
+from reproduce.papers.ddpsa import stated
+from reproduce.papers.ddpsa.runs import (
+    ddpsa_run,
+    points,
+)
+
+PARAMETERS = {"records": 500, "runs": 3, "rounds": 30}
+PAIR = [mechanism(name, clients=2, clip=1.0, epsilon=0.1) for name in ("LDP", "DDP-SA")]
+
+
+def test_quartiles_count_missing_rounds_as_late():
+    assert comparison.quartiles([4, 1, 3, 2]) == [1, 2, 3]
+    assert comparison.quartiles([1, 2, np.nan, np.nan, np.nan]) == [2, math.inf, math.inf]
+
+
+def test_the_four_mechanisms_differ_in_the_parts_they_use():
+    found = comparison.four_and_controls(3, 0.5, 0.2)
+    parts = {name: (s.shared, s.scale > 0, s.adam) for name, s in found.items()}
+    assert list(parts.items())[:4] == [
+        ("No-Private", (False, False, False)),
+        ("LDP", (False, True, True)),
+        ("MPC", (True, False, False)),
+        ("DDP-SA", (True, True, True)),
+    ]
+    for first, second in comparison.PAIRS:
+        one, other = found[first], found[second]
+        assert one.shared != other.shared and one.noise == other.noise and one.scale == other.scale
+    assert found[comparison.OWN_NOISE].noise != found["LDP"].noise
+    assert found["LDP"].scale == pytest.approx(2.5)
+
+
+def test_results_come_back_by_name():
+    parameters = {**PARAMETERS, "clients": 2, "epsilon": 0.1}
+    _, config, seed = comparison.four_task(parameters, 1.0)
+    assert config["points"] == points(30, stated.MARKS)
+    names = list(comparison.four_and_controls(2, 1.0, 0.1))
+    result = ddpsa_run(config, seed)
+    found = comparison.by_name(names, result)
+    assert list(found) == names
+    for k, name in enumerate(names):
+        np.testing.assert_array_equal(found[name]["test"], result["test"][k])
+    assert np.isnan(found["LDP"]["converged: loss 1e-12"]).all()
+    assert np.array(result["apart"]).shape == (3, 3)

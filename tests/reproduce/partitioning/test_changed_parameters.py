@@ -1,0 +1,181 @@
+"""The claims of partitioning with parameters that a reader may set: no function raises."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from reproduce.papers.partitioning import claims, compare
+from reproduce.papers.partitioning.balanced_curves import (
+    balanced_epsilon,
+    renyi_curves,
+    run_length_delta,
+    whole_orders_to,
+)
+from reproduce.papers.partitioning.noise import balanced_sigma, poisson_sigma
+from reproduce.papers.partitioning.pictures import panels, table_picture
+from reproduce.papers.partitioning.runs import table_curves
+from reproduce.papers.partitioning.splitting_curves import (
+    bracket_width,
+    splitting_epsilon,
+    splitting_noise,
+)
+
+
+def findings(*made):
+    """Each is a verdict with a text, and with a reason where the statement does not hold."""
+    for finding in made:
+        assert isinstance(finding, claims.Finding)
+        assert isinstance(finding.holds, bool)
+        assert finding.ours and "nan" not in finding.ours and "inf" not in finding.ours
+        assert finding.holds or finding.reason
+    return made
+
+
+@pytest.fixture(autouse=True)
+def _no_warnings():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+@pytest.mark.parametrize(
+    "sigma, submodels, rate",
+    [([1.0], [2, 3], 1.0), ([0.7, 300.0], [1], 0.2), ([2.0, 3.0], [], 0.1), ([3.0], [4, 2], 0.0)],
+)
+def test_figures_1_and_5(sigma, submodels, rate):
+    curves = splitting_epsilon(np.array(sigma), submodels, 5, rate, 1e-5)
+    (finding,) = findings(claims.less_epsilon(curves, 0.1))
+    assert np.isfinite(list(bracket_width(curves).values())).all()
+    assert isinstance(claims.ordered(curves), bool)
+    if submodels in ([], [1]):
+        assert not finding.holds and "at least 0.0% as accounted" in finding.ours
+
+
+def test_figure_6_with_other_rounds_and_one_submodel_number():
+    rounds = [40, 10]
+    curves = splitting_noise(rounds, [3], 2.0, 1e-4, 0.5)
+    assert findings(claims.less_noise(rounds, curves, 0.1))[0].holds
+    falling = {label: {m: v[::-1] for m, v in c.items()} for label, c in curves.items()}
+    (finding,) = findings(claims.less_noise(rounds, falling, 0.1))
+    assert not finding.holds and finding.reason == "more rounds do not always need more noise"
+    (gain,) = claims.more_rounds(rounds, curves).values()
+    assert 1 < float(gain.removeprefix("more than ")) <= 4
+
+
+@pytest.mark.parametrize("alpha_max, sigma, k", [(2, 1.0, 2), (3, 0.5, 6), (9, 30.0, 1)])
+def test_figures_2_3_and_7(alpha_max, sigma, k):
+    alpha = whole_orders_to(alpha_max)
+    curves = renyi_curves(alpha, 6, k, sigma)
+    findings(
+        claims.almost_identical(alpha, curves, 0.1),
+        claims.much_better(alpha, curves, 0.5),
+        claims.always_below(alpha, curves),
+        claims.poisson_spikes(curves),
+        claims.bound_below(alpha, curves),
+        claims.truth_below(alpha, curves),
+    )
+
+
+def test_reasons_of_figure_2_speak_of_the_orders_at_hand():
+    alpha, poisson = np.arange(2, 7), np.ones(5)
+    above = {"paper": np.array([0.9, 1.2, 1.1, 0.8, 0.7]), "lower": poisson, "upper": 2 * poisson}
+    curves = {"balanced": above, "Poisson": {"upper": poisson}}
+    (finding,) = findings(claims.almost_identical(alpha, curves, 0.1))
+    assert not finding.holds
+    assert finding.reason.startswith("bound (3) is the larger one at orders 3 to 4;")
+    assert finding.reason.endswith("may lie above Poisson's")
+
+
+@pytest.mark.parametrize("wrong", [1, 2.5, "8"])
+def test_orders_must_be_whole_and_at_least_two(wrong):
+    with pytest.raises(ValueError, match="alpha_max must be an integer >= 2"):
+        whole_orders_to(wrong)
+
+
+@pytest.mark.parametrize("iterations, k", [(3, 1), (400, 400), (2, 2)])
+def test_noise_of_figure_2_is_found_for_rare_and_for_constant_participation(iterations, k):
+    noise = {"balanced": balanced_sigma(iterations, k), "Poisson": poisson_sigma(iterations, 0.4)}
+    findings(claims.same_noise(noise, 0.01))
+
+
+@pytest.mark.parametrize("sigma, delta", [(1.5, 1e-5), (1.0, 1e-5), (1.0, 1e-30), (50.0, 0.5)])
+@pytest.mark.parametrize("iterations", [[10, 20, 30], [10], [30, 10]])
+def test_figure_4_where_no_run_or_every_run_stays_within_delta(iterations, sigma, delta):
+    curves = run_length_delta(iterations, 0.2, 10.0, sigma, 10)
+    longest = claims.longest(iterations, curves, delta)
+    epochs = list(curves)[1]
+    beyond = claims.next_run(iterations, curves[epochs]["paper"], delta)
+    assert longest[epochs]["paper"] in (0, *iterations)
+    assert (beyond == "") == (longest[epochs]["paper"] == max(iterations))
+    findings(
+        claims.longer_in_truth(iterations, curves, delta),
+        claims.epochs_cost_more(iterations, curves, 10),
+    )
+
+
+def test_the_next_run_is_named_with_its_delta():
+    values = np.array([1e-6, 1.001e-5, 2e-3])
+    assert claims.next_run([10, 30, 70], values, 1e-5) == (
+        "at T = 30 delta is 1.001e-05, above 1e-05 by less than a picture shows"
+    )
+    assert claims.next_run([10, 30, 70], values, 1e-4) == "at T = 70 delta is 0.002, above 0.0001"
+    assert claims.next_run([10], values[:1], 1e-5) == ""
+
+
+@pytest.mark.parametrize("iterations, k, sigma", [(4, 4, [1.0]), (5, 1, [1.0, 300.0]), (3, 2, [8.0])])
+def test_figure_8(iterations, k, sigma):
+    curves = balanced_epsilon(np.array(sigma), iterations, k, 1e-3)
+    findings(
+        claims.less_epsilon_balanced(curves), claims.nearly_identical(np.array(sigma), curves, 0.05)
+    )
+    assert np.isfinite(list(bracket_width(curves).values())).all()
+
+
+@pytest.mark.parametrize("count", [1, 3, 5])
+def test_any_number_of_panels_is_drawn(count):
+    curves = splitting_epsilon(np.array([1.0, 2.0]), [2], 3, 0.5, 1e-3)
+    settings = {f"panel {k}": (np.array([1.0, 2.0]), curves) for k in range(count)}
+    figure = panels(settings, xlabel="sigma", ylabel="epsilon")
+    assert sum(axis.get_visible() for axis in figure.axes) == count
+
+
+def finals(submodels, seeds):
+    rng = np.random.default_rng(0)
+    names = compare.table_rows(submodels)
+    return {name: 0.5 + 0.1 * rng.random(seeds) for name in names}
+
+
+@pytest.mark.parametrize("submodels", [[3, 8], [4], [], [2, 3, 5]])
+def test_tables_with_other_submodels(submodels):
+    made = compare.table_findings(finals(submodels, 3), submodels)
+    findings(*made.values())
+    assert {f"amplified-{d}" for d in submodels} <= set(made)
+    assert ("fewer-better" in made) == (len(submodels) > 1)
+
+
+@pytest.mark.parametrize("submodels, seeds", [([4], 1), ([2, 3, 5], 2)])
+def test_tables_are_drawn_with_other_submodels_and_seeds(submodels, seeds):
+    rng = np.random.default_rng(1)
+    controls = ["not_private", *(f"clipped_{d}" for d in [1, *submodels])]
+    names = controls + compare.table_rows(submodels)
+    accuracy = {name: rng.random((seeds, 4)) for name in names}
+    figure = table_picture(
+        accuracy, {n: a.mean(axis=1) for n, a in accuracy.items()}, np.arange(4), submodels, 0.1
+    )
+    assert len(figure.axes[-1].get_yticks()) == len(names)
+
+
+def test_a_single_seed_decides_no_order():
+    assert compare.table_findings(finals([3, 8], 1), [3, 8]) == {}
+    kinds = ("clipped", "poisson", "balanced")
+    one = {f"{start}_{kind}": np.array([0.5]) for start in ("scratch", "tuned") for kind in kinds}
+    assert compare.sampling_findings(one) == {}
+    assert compare.accuracies(np.array([0.5]))["accuracy in %"] == "50.0"
+    assert "deviation" not in compare.summary(np.array([0.5]))
+
+
+def test_one_noise_level_for_each_number_of_submodels():
+    parameters = {"clip": 1, "unsplit_clip": 1, "sigma_baseline": 2.0, "learning_rate_unclipped": 1}
+    with pytest.raises(ValueError, match=r"one noise level for each of submodels, got \[1.0\] for"):
+        table_curves({**parameters, "submodels": [3, 8], "sigma_amplified": [1.0]})

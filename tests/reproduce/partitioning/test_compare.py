@@ -1,0 +1,49 @@
+"""What the rows of tables 1 and 2 and section 4.2 spend, and what the footer says."""
+
+import pytest
+
+from partitioning_parameters import SAMPLING, TABLE
+from reproduce.papers.partitioning.compare import is_full, reduction, sampling_spent, spent
+from reproduce.papers.partitioning.runs import sampling_curves, table_curves
+
+
+def test_what_rows_spend():
+    """Known submodels cost as much as no splitting; hiding them helps; less noise costs more."""
+    found = spent({**TABLE, "iterations": 20, "participations": 2}, table_curves(TABLE))
+    assert set(found) == {f"{m}_{d}" for m in ("amplification", "baseline") for d in (3, 8)} | {
+        "relaxation"
+    }
+    for row in found.values():
+        assert 0 < row["lower"] <= row["upper"] <= row["known"] * (1 + 1e-9)
+    assert found["relaxation"]["upper"] == pytest.approx(found["relaxation"]["known"])
+    assert found["baseline_3"]["known"] == pytest.approx(found["relaxation"]["known"])
+    assert found["baseline_8"]["upper"] < found["baseline_3"]["upper"]
+    assert found["amplification_8"]["known"] > found["baseline_8"]["known"]
+    assert found["amplification_3"]["upper"] > found["baseline_3"]["upper"]
+
+
+def test_what_sampling_spends():
+    parameters = {**SAMPLING, "iterations": 20, "participations": 2}
+    equal = {
+        name: {**curve, "sigma": 0.6}
+        for name, curve in sampling_curves(parameters).items()
+        if name in ("tuned_poisson", "tuned_balanced")
+    }
+    found = sampling_spent(parameters, equal)
+    assert 0 < found["tuned_balanced"]["upper"] < found["tuned_poisson"]["upper"]
+    # taking part in every iteration hides nothing: both are the plain Gaussian mechanism
+    always = {name: {**curve, "participations": 20} for name, curve in equal.items()}
+    found = sampling_spent(parameters, always)
+    one, other = found["tuned_balanced"]["upper"], found["tuned_poisson"]["upper"]
+    assert one == pytest.approx(other, rel=2e-3)
+
+
+def test_the_footer_says_what_was_reduced():
+    result = {"parameters": 27_466, "data": {"subset": ""}}
+    text = reduction(TABLE, [result, result])
+    assert "8x8 digits" in text and "27,466 parameters" in text and "60 private" in text
+    subset = {"parameters": 5, "data": {"subset": "real images, subset"}}
+    assert "real images, subset" in reduction({**TABLE, "data": "cifar_subset"}, [subset])
+    full = {**TABLE, "data": "cifar", "model": "resnet101"}
+    assert is_full(full) and reduction(full, [result]) == ""
+    assert not is_full({**full, "model": "small_cifar"})
