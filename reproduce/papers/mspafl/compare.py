@@ -78,6 +78,14 @@ def wobble(runs: ArrayLike) -> NDArray:
     return np.sqrt(np.square(np.diff(np.asarray(runs, dtype=float)[:, 1:])).mean(axis=1))
 
 
+def estimate(values: ArrayLike) -> Interval:
+    """The mean of one value per seed with its 95 % interval, which is unbounded for a single seed."""
+    values = np.asarray(values, dtype=float)
+    if len(values) > 1:
+        return interval(values)
+    return Interval(float(values[0]), -np.inf, np.inf)
+
+
 def pick(runs: Runs, method: str) -> dict[tuple[float, float], NDArray]:
     """Final accuracy of a method in every seed by (p, learning rate), in the order of the runs."""
     return {(p, rate): final(one["accuracy"]) for (m, p, rate), one in runs.items() if m == method}
@@ -86,13 +94,13 @@ def pick(runs: Runs, method: str) -> dict[tuple[float, float], NDArray]:
 def gaps(runs: Runs, first: str, second: str) -> dict[tuple[float, float], Interval]:
     """Final accuracy of method `first` minus that of `second`, paired by seed, as `pick`."""
     other = pick(runs, second)
-    return {key: interval(values - other[key]) for key, values in pick(runs, first).items()}
+    return {key: estimate(values - other[key]) for key, values in pick(runs, first).items()}
 
 
 def pooled(runs: Runs, first: str, second: str) -> Interval:
     """The gap of `gaps` averaged over all p (and learning rates) within each seed."""
     other = pick(runs, second)
-    return interval(
+    return estimate(
         np.mean([values - other[key] for key, values in pick(runs, first).items()], axis=0)
     )
 
@@ -108,7 +116,7 @@ def growth(runs: Runs, method: str) -> tuple[list[float], Interval]:
         for (name, _, _), one in sorted(runs.items(), key=lambda item: item[0][1])
         if name == method
     ]
-    return [float(row.mean()) for row in rows], interval(rows[-1] - rows[0])
+    return [float(row.mean()) for row in rows], estimate(rows[-1] - rows[0])
 
 
 def with_minus_without(
@@ -123,7 +131,7 @@ def with_minus_without(
         for key, runs in curves[split, True].items()
         if key[0] == method
     ]
-    return interval(np.mean(rows, axis=0))
+    return estimate(np.mean(rows, axis=0))
 
 
 def loudness(runs: Mapping[str, NDArray]) -> dict[str, float]:

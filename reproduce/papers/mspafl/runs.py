@@ -194,7 +194,7 @@ def mspafl_tasks(parameters: Mapping[str, Any]) -> list[tuple[str, dict[str, Any
                 "replacement": False,
                 "methods": ["mspafl", "noise_only", "alone"],
                 "learning_rates": parameters["learning_rates"],
-                "evaluate_every": parameters["rounds"] // 8,
+                "evaluate_every": max(1, parameters["rounds"] // 8),
             }
             tasks += _seeds(parameters, changes, parameters["reading_seeds"])
     return tasks
