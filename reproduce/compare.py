@@ -151,7 +151,7 @@ class Comparison:
     place: str = ""
 
     def __str__(self) -> str:
-        extent = f"{self.moved} values moved"
+        extent = f"{self.moved} value{'s' * (self.moved > 1)} moved"
         if self.place:
             extent += f", by at most {self.most:.1e} (relative, {self.place})"
         if self.differences:

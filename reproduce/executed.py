@@ -5,7 +5,7 @@ copy depends on. While that note holds, running the cells once more would only c
 nbval gets the outputs of the copy in place of those of a kernel. Everything else, the comparison with the
 committed outputs above all, is nbval's own.
 
-    REPRO_EXECUTED=build/quick python -m pytest -p reproduce.executed --nbval notebooks/mspafl/fig3.ipynb
+    REPRO_EXECUTED=build/executed python -m pytest -p reproduce.executed --nbval notebooks/mspafl/fig3.ipynb
 """
 
 from __future__ import annotations

@@ -277,6 +277,16 @@ def _source(path: Path) -> _Source:
     return _examined(path, status.st_size, status.st_mtime_ns)
 
 
+@lru_cache(maxsize=1024)
+def _piece(path: Path, name: str, size: int, changed: int) -> tuple[str, _Source] | None:
+    """What `name` needs of a file: its hash and imports; None when all of the file may matter.
+
+    Read once per process as long as the file stays the same.
+    """
+    used = _used(path.read_text(encoding="utf-8", errors="replace"), name)
+    return None if used is None else (digest(used), _examine("\n".join(used)))
+
+
 class _Walk:
     """One walk over the import graph."""
 
@@ -320,13 +330,14 @@ class _Walk:
         path = self._locate(module)
         if path is None:
             return
-        used = _used(path.read_text(encoding="utf-8", errors="replace"), name)
-        if used is None:
+        status = path.stat()
+        piece = _piece(path, name, status.st_size, status.st_mtime_ns)
+        if piece is None:
             self.module(module)
             return
         self._parents(module)
-        self.found[f"{module}:{name}"] = digest(used)
-        self.follow(_examine("\n".join(used)), module)
+        self.found[f"{module}:{name}"] = piece[0]
+        self.follow(piece[1], module)
 
     def name(self, origin: str, name: str) -> None:
         """`from origin import name`."""

@@ -21,6 +21,11 @@ def one_thread() -> dict[str, str]:
     return dict.fromkeys(THREADS, "1")
 
 
+def same_output() -> dict[str, str]:
+    """The environment in which a notebook prints the same wherever it runs."""
+    return one_thread() | {"PYTHONWARNINGS": "default", "COLUMNS": "120", "REPRO_QUIET": "1"}
+
+
 def cores() -> int:
     """The processor cores this process may use."""
     if hasattr(os, "sched_getaffinity"):

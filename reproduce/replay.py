@@ -4,6 +4,9 @@ Every cell is run again by nbval and its output compared with the committed one;
 out by nbval, their numbers are not: the runs write their json files to a scratch folder, and these
 are compared with the stored numbers. The committed notebooks and `figures/` are not touched.
 
+A notebook that `make all` has executed, and of which nothing has changed since, is not executed once
+more: nbval compares the executed copy (`reproduce.executed`), and the numbers are those in `figures/`.
+
 Notebooks that train (`seed_band` in the catalogue) give other digits on other machines: of
 their outputs only cells tagged `nbval-check-output` are compared, without the digits
 (`trained.sanitize`), and their numbers by band.
@@ -21,8 +24,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from repro import paths
-from reproduce import catalogue, compare, sources
-from reproduce.machine import one_thread
+from reproduce import catalogue, compare, executed, fingerprint, sources, state
+from reproduce.catalogue import Figure
+from reproduce.destination import Destination
+from reproduce.machine import same_output
 
 SANITIZE = Path(__file__).with_name("trained.sanitize")
 """What is left out of the checked outputs of notebooks that train."""
@@ -34,21 +39,24 @@ CELL_SECONDS = 900
 def environment(scratch: Path) -> dict[str, str]:
     """The environment of a quiet, single-threaded run that writes all its files below `scratch`."""
     quiet = {"REPRO_FIGURES": str(scratch / "figures"), "REPRO_BUILD": str(scratch / "build")}
+    quiet |= {executed.VARIABLE: str(paths.BUILD / "executed")}
     quiet |= {"REPRO_RUNS": str(paths.RUNS), "REPRO_CACHE": str(paths.CACHE)}
-    quiet |= {"REPRO_QUIET": "1", "REPRO_ROOT": str(paths.ROOT)}
+    quiet |= {"REPRO_ROOT": str(paths.ROOT)}
     kept = {
         name: value
         for name, value in os.environ.items()
         if name not in ("MPLBACKEND", "PYTEST_ADDOPTS")
     }
-    return kept | quiet | one_thread() | {"PYTHONWARNINGS": "default", "COLUMNS": "120"}
+    return kept | quiet | same_output()
 
 
-def command(notebooks: Sequence[Path], jobs: int, lax: bool = False) -> list[str]:
+def command(
+    notebooks: Sequence[Path], jobs: int, lax: bool = False, made: bool = False
+) -> list[str]:
     """The call of pytest that replays `notebooks`, without the project's pytest settings.
 
     `lax` compares the outputs of tagged cells only, without the digits of their runs; every cell
-    must run in either case.
+    must run in either case. `made` compares the executed copies that `make all` has left.
     """
     workers = min(jobs, len(notebooks))
     spread = ["-n", str(workers), "--dist", "loadscope"] if workers > 1 else ["-p", "no:xdist"]
@@ -60,9 +68,19 @@ def command(notebooks: Sequence[Path], jobs: int, lax: bool = False) -> list[str
             "--nbval-current-env",
             f"--nbval-cell-timeout={CELL_SECONDS}",
         ),
+        *(("-p", executed.__name__) if made else ()),
         *spread,
         *map(str, notebooks),
     ]
+
+
+def was_executed(entry: Figure) -> bool:
+    """Whether `make all` has executed a notebook, and nothing that it depends on has changed since."""
+    where = Destination(entry.id)
+    if state.reasons(where, fingerprint.of_figure(entry, where.profile)):
+        return False
+    known = state.read(where).get("executed")
+    return where.executed.is_file() and state.sha256(where.executed) == known
 
 
 def replay(ids: Sequence[str], jobs: int, keep: bool = False) -> bool:
@@ -71,19 +89,23 @@ def replay(ids: Sequence[str], jobs: int, keep: bool = False) -> bool:
     if problems := [text for entry in entries if (text := sources.problem(entry.notebook))]:
         print("\n".join(problems), file=sys.stderr)
         return False
-    groups = {
-        lax: [entry.notebook for entry in entries if (entry.seed_band is not None) == lax]
-        for lax in (False, True)
-    }
+    made = {entry.id for entry in entries if was_executed(entry)}
+    groups: dict[tuple[bool, bool], list[Path]] = {}
+    for entry in entries:
+        key = entry.seed_band is not None, entry.id in made
+        groups.setdefault(key, []).append(entry.notebook)
     paths.BUILD.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix="replay-", dir=paths.BUILD))
     try:
-        calls = [command(group, jobs, lax) for lax, group in groups.items() if group]
+        calls = [command(groups[key], jobs, *key) for key in sorted(groups)]
         env = environment(scratch)
         codes = [subprocess.run(c, cwd=paths.ROOT, env=env, check=False).returncode for c in calls]
         outputs = not any(codes)
         print(f"committed outputs: {'agree' if outputs else 'differ (above)'}", flush=True)
-        numbers = compare.report(ids, "quick", scratch / "figures")
+        print(f"{len(made)} of {len(ids)} notebooks were compared as make all has executed them")
+        again = [name for name in ids if name not in made]
+        numbers = compare.report(sorted(made), "quick")
+        numbers &= compare.report(again, "quick", scratch / "figures")
         print(f"stored numbers: {'agree' if numbers else 'differ (above)'}")
         if not (outputs and numbers):
             print("where a change is meant, `make references` renews notebooks and numbers")

@@ -38,8 +38,9 @@ def write(
     verdicts: Mapping[str, int],
     cost: Mapping[str, float | None],
 ) -> None:
-    """Write the note that makes a run count; raises `WriteError`."""
+    """Write the note that makes a run count, its executed copy included; raises `WriteError`."""
     note = {"parts": dict(parts), "outputs": dict(outputs), "verdicts": dict(verdicts), **cost}
+    note["executed"] = sha256(where.executed)
     write_json(where.state, note)
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from repro import paths
-from reproduce.machine import one_thread, python_path
+from reproduce.machine import python_path, same_output
 
 _GRACE = 5.0
 """Seconds that a worker has to end by itself before it is killed."""
@@ -33,9 +33,8 @@ def environment(profile: str, progress: Path, jobs: int) -> dict[str, str]:
     inherited = {name: value for name, value in os.environ.items() if name != "MPLBACKEND"}
     inherited.setdefault("REPRO_JOBS", str(jobs))
     return inherited | {
-        **one_thread(),
+        **same_output(),
         "REPRO_PROFILE": profile,
-        "REPRO_QUIET": "1",
         "REPRO_PROGRESS": str(progress),
         "REPRO_ROOT": str(paths.ROOT),
         "REPRO_FIGURES": str(paths.FIGURES),

@@ -145,8 +145,8 @@ def run_toy(
 
     from reproduce.notebook import Workbook
 
-    if rounds is None:
-        rounds = catalogue.figure("toy/fig1").parameters(profile)["rounds"]
+    own = catalogue.figure("toy/fig1").parameters(profile)
+    rounds = own["rounds"] if rounds is None else rounds
     book = Workbook("toy/fig1", {"profile": profile, "sigma": sigma, "rounds": rounds})
     book.number("double", 2 * sigma, note="another sigma")
     book.statement("order", True, "smallest step 2")

@@ -98,7 +98,7 @@ def toy(tmp_path, monkeypatch):
 
 def free(text: str) -> None:
     """Give the toy's figure, or its claim `order`, a line with free parameters."""
-    place = paths.PAPERS / "toy" / "catalogue.toml"
+    place = workbooks.catalogue_file()
     old = 'statement = "the line | rises"\n' if text.startswith("claim ") else "data = []\n"
     content = place.read_text()
     assert old in content
@@ -216,10 +216,9 @@ def test_unchanged_runs_are_as_strict_as_ever(toy):
 
 
 def test_a_derivation_needs_no_correction_with_changed_parameters(toy):
-    place = paths.PAPERS / "toy" / "catalogue.toml"
-    place.write_text(
-        place.read_text().replace('title = "one step"', 'title = "one step"\nfree = ["terms"]')
-    )
+    place = workbooks.catalogue_file()
+    old, new = 'title = "one step"', 'title = "one step"\nfree = ["terms"]'
+    place.write_text(place.read_text().replace(old, new))
     workbooks.edit_notebook(
         paths.NOTEBOOKS / "toy/derivations.ipynb",
         'profile = "quick"',

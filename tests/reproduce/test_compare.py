@@ -170,7 +170,7 @@ def alter(path, old, new):
 def test_what_moved_within_tolerance_is_told_and_passes(toy, capsys):
     alter(paths.FIGURES / "toy/fig1.json", "[0.0, 2.0, 4.0]", "[0.0, 2.0, 4.000001]")
     assert compare.main(["toy/fig1"]) == 0
-    told = "toy/fig1: within tolerance; 1 values moved, by at most 2.5e-07 (relative, y[2])"
+    told = "toy/fig1: within tolerance; 1 value moved, by at most 2.5e-07 (relative, y[2])"
     assert capsys.readouterr().out.strip() == told
 
 

@@ -104,18 +104,11 @@ def test_outputs_alone_make_nothing_stale(toy):
     assert stale() == []
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "why"),
-    [
-        ("rounds = 30\n", "rounds = 40\n", "the catalogue's parameters have changed"),
-        ("rtol = 0.01", "rtol = 0.5", "the catalogue's claims have changed"),
-    ],
-)
-def test_a_changed_catalogue_makes_its_figure_stale(toy, old, new, why):
-    workbooks.run_toy(profile="desk")
-    assert stale() == []
-    workbooks.catalogue_file().write_text(workbooks.TOML.replace(old, new))
-    assert stale() == [why]
+def test_a_changed_claim_makes_its_figure_stale(toy):
+    workbooks.run_toy()
+    changed = workbooks.TOML.replace("rtol = 0.01", "rtol = 0.5")
+    workbooks.catalogue_file().write_text(changed)
+    assert stale() == ["the catalogue's claims have changed"]
 
 
 def test_runs_with_other_parameters_or_of_another_profile_leave_the_ledger_alone(toy):

@@ -193,6 +193,18 @@ def test_what_a_server_may_not_do_ends_the_round(stage, send, message):
         stage.operator.result()
 
 
+def test_an_absurd_round_number_does_not_use_up_the_numbers(stage, keys, parameters):
+    """Honest servers would refuse every round of a parameter server that starts again at 1."""
+    number = stage.begin()
+    stage.servers[0].send(Kind.FAIL, 2**63 - 1, b"no room")
+    with pytest.raises(RoundError, match="server-0: no room"):
+        stage.operator.result()
+    stage.close()
+    later = Stage(keys, parameters)
+    assert number < later.begin() <= number + 2**32 + 1
+    later.close()
+
+
 @pytest.mark.parametrize("which", [0, 1])
 def test_a_sum_sent_twice_ends_the_round(stage, which):
     """Also when it is the last: without its DONE, the round is not over."""

@@ -13,7 +13,7 @@ from repro.accounting.ddpsa.costs import MECHANISMS
 from repro.datasets.plane import plane
 from repro.federated.ddpsa.algorithm import Array, Training, mechanism, upload
 from repro.secagg import Cluster, Round
-from repro.secagg.closing import Closing
+from repro.secagg.client import Closing
 from reproduce.papers.ddpsa.timing import OneByOne
 
 

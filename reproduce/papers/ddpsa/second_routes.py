@@ -10,6 +10,7 @@ import itertools
 import numpy as np
 
 from repro._validate import choice, integer, nonnegative, positive
+from repro.accounting._pld import losses, one_sided
 from repro.accounting.laplace import SummedLaplace
 
 __all__ = [
@@ -103,11 +104,11 @@ def split_ratio(epsilon, *, pure: float, clients: int, pieces: int) -> float:
 
 def _dense(mechanism: SummedLaplace, interval: float) -> np.ndarray:
     """Masses of the discretised loss, from the negative of the largest loss to the largest."""
-    pmf = mechanism.pld(interval=interval)._pmf_remove.to_dense_pmf()
-    reach = max(-pmf._lower_loss, pmf._lower_loss + pmf.size - 1)
-    mass = np.zeros(2 * reach + 1)
-    mass[pmf._lower_loss + reach :][: pmf.size] = pmf._probs
-    return mass
+    _, first, mass, _ = losses(one_sided(mechanism.pld(interval=interval), "remove")[0])
+    reach = max(-first, first + mass.size - 1)
+    result = np.zeros(2 * reach + 1)
+    result[first + reach :][: mass.size] = mass
+    return result
 
 
 def client_shares(secret: int, *, modulus: int, servers: int, reading: str) -> np.ndarray:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from repro.accounting._losses import threshold
+from repro.accounting._pld import one_sided
 from repro.accounting.mspafl.printed import (
     noise_ratio,
     per_round_delta,
@@ -102,7 +103,7 @@ def ended_run(
     """
     single = mechanism.pld(method=method, interval=mechanism._loss_step(method))
     runs = [single.self_compose(int(count)) for count in rounds]
-    both = [(run._pmf_remove, run._pmf_add) for run in runs]
+    both = [one_sided(run) for run in runs]
     target = np.array([delta])
     return np.array([max(float(threshold(pmf, target)[0]) for pmf in pair) for pair in both])
 

@@ -8,27 +8,45 @@ from __future__ import annotations
 import numpy as np
 from dp_accounting.pld import pld_pmf
 
+from repro.accounting._pld import losses
+
 __all__ = ["profile", "threshold"]
 
 
+_OVERFLOW = 700.0  # losses whose exponential is no double, or whose inverse has no digits
+
+
 def _tails(pmf: pld_pmf.PLDPmf) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Losses, ascending, and the masses of both distributions at or above each of them."""
-    dense = pmf.to_dense_pmf()
-    loss = dense._discretization * (dense._lower_loss + np.arange(dense.size))
-    mass = np.asarray(dense._probs)
-    upper = np.cumsum(mass[::-1])[::-1] + dense._infinity_mass
-    with np.errstate(over="ignore"):
-        lower = np.cumsum((mass * np.exp(-loss))[::-1])[::-1]
-    return loss, np.append(upper, dense._infinity_mass), np.append(lower, 0.0)
+    """Losses, ascending, and the masses of both distributions at or above each of them.
+
+    The second masses come as logarithms where losses are so large that they underflow.
+    """
+    interval, first, mass, infinite = losses(pmf)
+    loss = interval * (first + np.arange(mass.size))
+    upper = np.append(np.cumsum(mass[::-1])[::-1] + infinite, infinite)
+    if loss[-1] > _OVERFLOW:
+        with np.errstate(divide="ignore"):
+            terms = np.log(np.maximum(mass, 0.0)) - loss
+        return loss, upper, np.append(np.logaddexp.accumulate(terms[::-1])[::-1], -np.inf)
+    # Epsilon is never negative, so what lies far below loss 0 only has to stay finite.
+    terms = mass * np.exp(-np.maximum(loss, -_OVERFLOW))
+    return loss, upper, np.append(np.cumsum(terms[::-1])[::-1], 0.0)
+
+
+def _gap(loss, upper, lower, epsilon):
+    """upper - exp(epsilon) lower, at least 0, `lower` as from `_tails`."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if loss[-1] > _OVERFLOW:
+            return np.maximum(upper - np.exp(epsilon + lower), 0.0)
+        value = upper - np.exp(epsilon) * lower
+    return np.where(lower > 0, np.maximum(value, 0.0), upper)
 
 
 def profile(pmf: pld_pmf.PLDPmf, epsilon: np.ndarray) -> np.ndarray:
-    """Hockey-stick divergence at each epsilon, shape (n,)."""
+    """Hockey-stick divergence at each epsilon >= 0, shape (n,)."""
     loss, upper, lower = _tails(pmf)
     at = np.searchsorted(loss, epsilon, side="right")
-    with np.errstate(over="ignore", invalid="ignore"):
-        value = upper[at] - np.exp(epsilon) * lower[at]
-    return np.where(lower[at] > 0, np.maximum(value, 0.0), upper[at])
+    return _gap(loss, upper[at], lower[at], epsilon)
 
 
 def threshold(pmf: pld_pmf.PLDPmf, delta: np.ndarray) -> np.ndarray:
@@ -38,14 +56,13 @@ def threshold(pmf: pld_pmf.PLDPmf, delta: np.ndarray) -> np.ndarray:
     on its values at the losses and solved exactly.
     """
     loss, upper, lower = _tails(pmf)
-    with np.errstate(over="ignore", invalid="ignore"):
-        at_loss = np.maximum(upper[1:] - np.exp(loss) * lower[1:], 0.0)
-    at_loss = np.minimum.accumulate(np.where(np.isfinite(at_loss), at_loss, upper[1:]))
+    at_loss = np.minimum.accumulate(_gap(loss, upper[1:], lower[1:], loss))
     piece = loss.size - np.searchsorted(at_loss[::-1], delta, side="right")
     with np.errstate(divide="ignore", invalid="ignore"):
-        value = np.log(upper[piece] - delta) - np.log(lower[piece])
-    # Losses so large that exp(-loss) underflows: the next loss is as close as doubles come.
-    value = np.where(lower[piece] > 0, value, loss[np.minimum(piece, loss.size - 1)])
+        log_lower = lower[piece] if loss[-1] > _OVERFLOW else np.log(lower[piece])
+        value = np.log(upper[piece] - delta) - log_lower
+    # Without mass of the second distribution the next loss is as close as doubles come.
+    value = np.where(np.isfinite(log_lower), value, loss[np.minimum(piece, loss.size - 1)])
     value = np.where(piece == loss.size, np.inf, value)
     value = np.where((piece == 0) & ~(upper[0] > delta), 0.0, value)
     return np.where(np.isnan(value), 0.0, np.maximum(value, 0.0))

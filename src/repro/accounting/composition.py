@@ -10,6 +10,7 @@ from dp_accounting.pld import privacy_loss_distribution as pld_lib
 
 from repro._validate import choice, integer, nonnegative, probability_open
 from repro.accounting._losses import profile, threshold
+from repro.accounting._pld import one_sided
 from repro.accounting._renyi import ORDERS, convert_delta, convert_epsilon
 from repro.accounting.mechanism import DIRECTIONS, METHODS, Mechanism
 
@@ -90,17 +91,16 @@ class Composition:
 
     def _pmfs(self, method: str, direction: str) -> list:
         """The loss distributions of the chosen directions, dp-accounting's one-sided objects."""
-        names = {
-            "both": ("_pmf_remove", "_pmf_add"),
-            "remove": ("_pmf_remove",),
-            "add": ("_pmf_add",),
-        }
         choice("direction", direction, DIRECTIONS)
-        return [getattr(x, name) for x in self._plds(method) for name in names[direction]]
+        return [side for x in self._plds(method) for side in one_sided(x, direction)]
 
     def _error(self, pmf, method: str) -> float:
-        """What delta has to be raised by for "upper"; negative for "lower"."""
-        if self.rounds == 1 or pmf.size == 1:
+        """What delta has to be raised by for "upper"; negative for "lower".
+
+        One round needs no Fourier transform, but the pairs of a lower bound leave out masses of up to
+        1e-17 and round the others, so that the charge holds for one round as well.
+        """
+        if method != "lower" and (self.rounds == 1 or pmf.size == 1):
             return 0.0
         return _CONVOLVED.get(method, 0.0)
 

@@ -87,7 +87,8 @@ class Mechanism(ABC):
         epsilon = nonnegative("epsilon", epsilon)
         self._checked(method, direction)
         shape = broadcastable(epsilon=epsilon, **{type(self).__name__: np.empty(self._shape())})
-        value = np.exp(self._log_delta_in(np.broadcast_to(epsilon, shape), direction, method))
+        log_delta = self._log_delta_in(np.broadcast_to(epsilon, shape), direction, method)
+        value = np.exp(np.minimum(log_delta, 0.0))  # rounding may lift a log of 1 above 0
         return float(value) if value.ndim == 0 else value
 
     def epsilon(self, delta, *, method: str = "upper", direction: str = "both"):

@@ -7,10 +7,11 @@
     with Cluster(clients=6, servers=3) as cluster:            # with servers
         total = cluster.round(gradients).total
 
-What it protects against: whoever sees fewer than all m servers (or their connections) learns
-nothing of a client's vector but what the sum over all clients tells. What it does not: clients that
-send wrong numbers, and servers that leave out or add something, make the sum wrong; a party that
-fails makes the round fail.
+Protection: an adversary who sees fewer than all m servers (or their connections) learns nothing
+about a client's vector except what the sum over all clients tells. Not protected: a client that
+sends wrong numbers, or a server that leaves out or adds something, makes the sum wrong, and any
+party can make rounds fail. No server sees a client's vector, so no server can check its range or
+norm; `FixedPoint.encode` checks the range in the client only.
 """
 
 from repro.secagg.certificates import issue

@@ -1,9 +1,10 @@
-"""Who may speak to whom: a throw-away authority, one certificate per party, mutual TLS 1.3.
+"""Names of the parties: a temporary authority, one certificate per party, mutual TLS 1.3.
 
-A certificate carries one name, `client-3`, `server-1`, `parameters` or `operator`, as its DNS name,
-and says for which side of a connection it is good: clients and the operator only open connections,
-the parameter server only accepts them, the servers do both. So no client can pass for a server, and
-none for another client. The authority's private key exists only while the certificates are made.
+A certificate carries one DNS name (`client-3`, `server-1`, `parameters` or `operator`) and the side
+of a connection for which it is valid: clients and the operator only open connections, the parameter
+server only accepts them, and the servers do both. So no client can act as a server or as another
+client. The authority's private key exists only while the certificates are made. Certificates cannot
+be revoked; they expire (after 7 days if `issue` is not told otherwise).
 """
 
 from __future__ import annotations

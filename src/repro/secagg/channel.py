@@ -1,7 +1,13 @@
-"""Connections: TLS 1.3 with a proof of both names, frames in order, time limits, bytes counted."""
+"""Connections: TLS 1.3 with a proof of both names, frames in order, time limits, bytes counted.
+
+TLS runs on `ssl.MemoryBIO` and `poll`, not on asyncio streams, for three reasons. One thread reads
+from a connection while another writes to it, which `ssl.SSLSocket` does not promise to support. Every frame has
+its own deadline, in both directions. Every byte handed to TCP is counted, which asyncio does not report.
+"""
 
 from __future__ import annotations
 
+import math
 import select
 import socket
 import ssl
@@ -27,6 +33,16 @@ from repro.secagg.frames import (
 )
 
 _PIECE = 2**18
+"""Bytes handed to TLS at a time."""
+
+_GREETING = 2**12
+"""Bytes taken in at a time before the other side has proved its name."""
+
+_LONGEST = 32767
+"""The largest number of seconds that TCP accepts for its probes."""
+
+_POLL = 2**31 - 1
+"""The largest number of milliseconds that the system waits for an event."""
 
 
 class ChannelError(ConnectionError):
@@ -37,6 +53,10 @@ class Ended(ChannelError):
     """The other side ended the connection between two frames."""
 
 
+class Slow(ChannelError):
+    """The other side did not send, or take, what was due in time."""
+
+
 def remaining(deadline: float | None) -> float | None:
     """Seconds until `deadline` (of the monotonic clock), at least 0; None for no deadline."""
     return None if deadline is None else max(0.0, deadline - time.monotonic())
@@ -45,7 +65,10 @@ def remaining(deadline: float | None) -> float | None:
 class Channel:
     """One TLS connection on which frames come and go, with counts of all bytes.
 
-    One thread may send while another receives.
+    One thread may send while another receives. A connection can die without an end (the other
+    machine lost its power, or a router forgot about it). TCP's keepalive and its time limit for
+    unanswered bytes find out where the system offers them. Where `probe_after` is set, `receive`
+    finds out as well: it sends a PROBE, which the other side's `receive` answers.
 
     Args:
         sock: a connected socket; the channel owns it from now on.
@@ -58,6 +81,8 @@ class Channel:
     Attributes:
         peer: the other party's name; known after `handshake`.
         time_limit, allowance: as given; may be changed.
+        probe_after: seconds of silence after which `receive` asks whether the other side is there,
+            and takes it for dead if nothing comes within `time_limit`; None for never.
         place: how many frames were sent.
         sent, received: `Traffic` so far.
     """
@@ -73,15 +98,18 @@ class Channel:
     ) -> None:
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        _keep_alive(sock, time_limit)
         self._sock, self._own = sock, own
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(
             self._incoming, self._outgoing, server_side=peer is None, server_hostname=peer
         )
         self._lock = threading.Lock()  # OpenSSL's objects serve one thread at a time
-        self._buffer = bytearray(_PIECE)
+        self._sending = threading.Lock()  # `receive` answers while another thread sends
+        self._buffer = bytearray(_GREETING)  # strangers may be many
         self._due = 0
         self.time_limit = time_limit
+        self.probe_after: float | None = None
         self.peer = peer or ""
         self.allowance = allowance
         self.place = 0
@@ -114,6 +142,7 @@ class Channel:
                 break
         self._flush(deadline)
         self.peer = self.peer or peer_name(self._tls)
+        self._buffer = bytearray(_PIECE)
 
     def send(
         self, kind: Kind, number: int = 0, payload: bytes | bytearray | memoryview = b""
@@ -124,11 +153,12 @@ class Channel:
             ChannelError: the connection is gone, or the other side takes too long to read.
         """
         body = memoryview(payload).cast("B")
-        header = Header.of(kind, number, self.ends, self.place, body)
-        self.place += 1
-        self.write(header.pack(), body)
-        if kind in NUMBERS:
-            self.sent.payload += body.nbytes
+        with self._sending:
+            header = Header.of(kind, number, self.ends, self.place, body)
+            self.place += 1
+            self.write(header.pack(), body)
+            if kind in NUMBERS:
+                self.sent.payload += body.nbytes
 
     def write(self, header: bytes, body: memoryview) -> None:
         """Send bytes as they are (`send` makes frames of them)."""
@@ -146,12 +176,20 @@ class Channel:
     def receive(self, deadline: float | None = None) -> Frame:
         """The next frame; waits for its first byte until `deadline`, None for as long as it takes.
 
+        A PROBE is answered, and an ALIVE only ends the silence: neither is handed on.
+
         Raises:
             ChannelError: none came in time, the connection ended, or the frame is not in order
                 (cut short, too long, altered, sent twice, in another party's name).
         """
+        while (frame := self._frame(deadline)).kind in (Kind.PROBE, Kind.ALIVE):
+            if frame.kind == Kind.PROBE:
+                self.send(Kind.ALIVE)
+        return frame
+
+    def _frame(self, deadline: float | None) -> Frame:
         written = bytearray(HEADER_BYTES)
-        self._read(memoryview(written)[:1], deadline, begun=False)
+        self._begin(memoryview(written)[:1], deadline)
         deadline = time.monotonic() + self.time_limit
         self._read(memoryview(written)[1:], deadline)
         try:
@@ -164,8 +202,7 @@ class Channel:
                 f"{self.peer} sent an oversized frame: {header.length} bytes, where {allowed} are "
                 "allowed"
             )
-        payload = bytearray(header.length)
-        self._read(memoryview(payload), deadline)
+        payload = self._body(header.length, deadline)
         if checksum(payload) != header.digest:
             raise ChannelError(f"{self.peer} sent an altered frame: the payload's checksum differs")
         if header.place != self._due:
@@ -183,7 +220,39 @@ class Channel:
         self._due += 1
         if header.kind in NUMBERS:
             self.received.payload += header.length
-        return Frame(Kind(header.kind), header.round, payload)
+        return Frame(Kind(header.kind), header.round, payload, header.digest)
+
+    def _begin(self, first: memoryview, deadline: float | None) -> None:
+        """Read the first byte of a frame, and ask in a long silence whether anybody is there."""
+        left = remaining(deadline)
+        if self.probe_after is None or (left is not None and left <= self.probe_after):
+            self._read(first, deadline, begun=False)
+            return
+        try:
+            self._read(first, time.monotonic() + self.probe_after, begun=False)
+            return
+        except Slow:
+            self.send(Kind.PROBE)
+        answer = time.monotonic() + self.time_limit
+        sooner = deadline is not None and deadline < answer
+        try:
+            self._read(first, deadline if sooner else answer, begun=False)
+        except Slow as problem:
+            if sooner:
+                raise
+            raise ChannelError(
+                f"{self.peer} is silent: it did not answer within {self.time_limit:g} s"
+            ) from problem
+
+    def _body(self, length: int, deadline: float) -> bytearray:
+        """A payload; memory is taken as bytes arrive, not when a header promises them."""
+        payload = bytearray()
+        while len(payload) < length:
+            begin = len(payload)
+            payload += bytes(min(length - begin, max(_PIECE, begin)))
+            with memoryview(payload) as whole, whole[begin:] as part:
+                self._read(part, deadline)
+        return payload
 
     def quiet(self) -> bool:
         """Whether the connection is open and nothing has come that was not read."""
@@ -269,11 +338,11 @@ class Channel:
         try:
             poll.register(self._sock, event)
             left = remaining(deadline)
-            ready = poll.poll(None if left is None else 1000 * left)
+            ready = poll.poll(None if left is None else min(1000 * left, _POLL))
         except (OSError, ValueError) as problem:  # closed by another thread
             raise ChannelError(f"the connection with {self.peer} was closed") from problem
         if not ready:
-            raise ChannelError(f"{self._called()} was too slow: it did not {what} in time")
+            raise Slow(f"{self._called()} was too slow: it did not {what} in time")
 
 
 def connect(
@@ -302,6 +371,20 @@ def connect(
         channel.close()
         raise
     return channel
+
+
+def _keep_alive(sock: socket.socket, seconds: float) -> None:
+    """Let the system end a connection that is silent, or takes nothing, for about 2 `seconds`."""
+    idle = min(max(1, math.ceil(seconds)), _LONGEST)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (
+        ("TCP_KEEPIDLE", idle),
+        ("TCP_KEEPINTVL", max(1, idle // 3)),
+        ("TCP_KEEPCNT", 3),
+        ("TCP_USER_TIMEOUT", 2000 * idle),  # in milliseconds
+    ):
+        if option := getattr(socket, name, None):  # not every system has them
+            sock.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 def _reason(problem: ssl.SSLError) -> str:

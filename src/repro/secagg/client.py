@@ -1,12 +1,16 @@
-"""The parties that open connections: a client with its shares, the operator with the model."""
+"""The parties that only open connections: clients with their shares, the operator with the model."""
 
 from __future__ import annotations
 
 import json
 import os
+import secrets
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from types import TracebackType
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +18,20 @@ from numpy.typing import NDArray
 from repro._validate import integer, positive
 from repro.secagg.certificates import OPERATOR, PARAMETERS, client_name, context, server_names
 from repro.secagg.channel import Channel, ChannelError, connect
-from repro.secagg.closing import Closing
-from repro.secagg.frames import LARGEST, REAL, SHORT, WORD, Frame, Kind, Order, Traffic, words
+from repro.secagg.frames import (
+    DIGEST_BYTES,
+    LARGEST,
+    NONCE_BYTES,
+    REAL,
+    SHORT,
+    WORD,
+    Frame,
+    Kind,
+    Order,
+    Traffic,
+    checksum,
+    words,
+)
 from repro.secagg.ring import Elements, Ring
 
 Address = tuple[str, int]
@@ -28,17 +44,36 @@ class RoundError(RuntimeError):
     """The round failed: nothing was summed, and the model is as it was. A later round may work."""
 
 
+class Closing(ABC):
+    """An object whose `close` is called at the end of a `with` block."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release everything; harmless if called twice."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
 class Party(Closing):
-    """Connections to some of the servers, opened when needed and kept.
+    """A party's connections to servers, opened when needed and kept.
 
     Args:
-        name: this party.
+        name: of this party.
         folder: with its certificate, see `certificates.issue`.
-        addresses: of the others, by name.
+        addresses: of the servers, by name.
         time_limit: seconds for each step, > 0; the same as the servers'.
 
     Raises:
-        ValueError: no certificate there, or an argument out of range.
+        ValueError: no certificate in `folder`, or `time_limit` out of range.
     """
 
     def __init__(
@@ -59,7 +94,7 @@ class Party(Closing):
         """Open the connections that are not open.
 
         Raises:
-            RoundError: somebody does not answer, or refuses us.
+            RoundError: a server does not answer, or refuses this party.
         """
         with self._or_failed():
             for peer, address in self._addresses.items():
@@ -67,8 +102,9 @@ class Party(Closing):
                     continue
                 self._drop(peer)
                 channel = connect(address, self._context, self.name, peer, self.time_limit)
+                channel.probe_after = self.time_limit
                 if peer == PARAMETERS:
-                    channel.allowance = lambda: 8 * LARGEST
+                    channel.allowance = lambda: DIGEST_BYTES + 8 * LARGEST
                 self.channels[peer] = channel
 
     def close(self) -> None:
@@ -82,7 +118,7 @@ class Party(Closing):
 
     @contextmanager
     def _or_failed(self) -> Iterator[None]:
-        """Whatever goes wrong with a connection is a failed round, which ends all connections."""
+        """Turn every connection error into a failed round, and end all connections."""
         try:
             yield
         except ChannelError as problem:
@@ -100,14 +136,19 @@ class Party(Closing):
     def _done(self, peer: str, number: int) -> None:
         """Say that nothing follows for this round.
 
-        Whoever does not take it counts nothing of ours, and ends the round or is gone: what comes
-        back says which, better than we could.
+        A server that does not receive it does not count this party, and the round fails. The
+        parameter server reports the reason, so an error is not raised here.
         """
         with suppress(ChannelError):
             self._to(peer).send(Kind.DONE, number)
 
     def _answer(self, kind: Kind, deadline: float | None) -> Frame:
-        """What the parameter server says next: a frame of `kind` for a new round, or a failure."""
+        """The parameter server's next frame.
+
+        Raises:
+            RoundError: it is a FAIL.
+            ChannelError: it is not a `kind` of a new round.
+        """
         frame = self._to(PARAMETERS).receive(deadline)
         if frame.kind == Kind.FAIL:
             raise RoundError(f"round {frame.round} failed: {frame.text}")
@@ -125,16 +166,19 @@ class Party(Closing):
 class Client(Party):
     """Client `number`, which holds a vector.
 
-    A round from its side: `connect`, `model`, (compute), `submit`; then `model` of the next round,
-    which raises `RoundError` if this one failed. After a `RoundError`, begin with `connect`.
+    A round of a client: `connect`, `model`, (compute), `submit`. The next call of `model` raises
+    `RoundError` if this round failed. After a `RoundError`, begin with `connect`.
 
     Args:
         number: i, counted from 0.
-        folder: with its certificate.
-        servers: addresses of the m >= 2 intermediate servers, in order; none: the vector itself is
-            sent to the parameter server, which sees it.
+        folder: with the certificate `client-i`.
+        servers: addresses of the m >= 2 intermediate servers, in order; with none, the vector
+            itself is sent to the parameter server, which sees it.
         parameters: address of the parameter server.
-        time_limit: seconds for each step.
+        time_limit: seconds for each step, > 0; the same as the servers'.
+
+    Raises:
+        ValueError: an argument out of range, or no certificate in `folder`.
     """
 
     def __init__(
@@ -153,10 +197,16 @@ class Client(Party):
         super().__init__(client_name(number), folder, addresses, time_limit)
 
     def model(self, wait: float | None = None) -> tuple[int, NDArray[np.float64]]:
-        """Wait (at most `wait` seconds) for the next round: its number and the broadcast model.
+        """Wait for the next round.
+
+        Args:
+            wait: seconds, >= 0; None for as long as the parameter server is there.
+
+        Returns:
+            The number of the round and the broadcast model, shape (parameters,).
 
         Raises:
-            RoundError: the round that was going on has failed, or nothing came.
+            RoundError: the round before has failed, or no model came in time.
         """
         with self._or_failed():
             frame = self._answer(Kind.MODEL, None if wait is None else time.monotonic() + wait)
@@ -167,7 +217,8 @@ class Client(Party):
     def submit(self, number: int, shares: Sequence[NDArray]) -> None:
         """Send one share to every server, or the one vector to the parameter server.
 
-        When the last one has been sent, every receiver gets a DONE: until then nobody counts us.
+        When the last share has been sent, every receiver gets a DONE. Servers count a client only
+        then.
 
         Args:
             number: the round.
@@ -175,7 +226,7 @@ class Client(Party):
 
         Raises:
             ValueError: not as many shares as receivers; nothing is sent.
-            RoundError: a server is gone or too slow. The parameter server is told.
+            RoundError: a server has left or is too slow. The parameter server is told.
         """
         if len(shares) != len(self._receivers):
             raise ValueError(
@@ -200,45 +251,78 @@ class Client(Party):
 
 
 class Operator(Party):
-    """Whoever owns the model: starts rounds, and gets their sums.
+    """The owner of the model: it starts rounds and receives their sums.
+
+    Every order carries a nonce, so no two orders have the same digest. The parameter server sends
+    the digest of the order with the sum, and `result` accepts no sum of another order.
 
     Args:
         folder: with the certificate `operator`.
         parameters: address of the parameter server.
-        time_limit: seconds for each step.
+        time_limit: seconds for each step, > 0; the same as the servers'.
+
+    Raises:
+        ValueError: no certificate in `folder`, or `time_limit` out of range.
     """
 
     def __init__(
         self, folder: str | os.PathLike[str], *, parameters: Address, time_limit: float = 30.0
     ) -> None:
         super().__init__(OPERATOR, folder, {PARAMETERS: parameters}, time_limit)
+        self._order: tuple[bytes, int, Ring] | None = None  # digest, size and ring
 
     def start(self, size: int, ring: Ring, model: NDArray[np.float64]) -> None:
         """Start a round for vectors of `size` elements, and broadcast `model` to the clients.
 
+        Args:
+            size: elements of each client's vector, >= 1.
+            ring: of the elements; the same as the servers'.
+            model: real numbers, shape (parameters,).
+
         Raises:
-            RoundError: the parameter server is gone.
+            RoundError: the connection with the parameter server has ended.
         """
-        payload = Order(size, ring.modulus).pack() + model.astype(REAL).tobytes()
+        order = Order(size, ring.modulus).pack() + secrets.token_bytes(NONCE_BYTES)
+        payload = order + model.astype(REAL).tobytes()
         with self._or_failed():
+            self._order = checksum(payload), size, ring
             self._to(PARAMETERS).send(Kind.START, 0, payload)
             self._done(PARAMETERS, 0)
 
     def result(self) -> tuple[int, Elements]:
-        """Wait for the end of the round: its number, and the sum over all clients.
+        """Wait for the end of the round.
+
+        Returns:
+            The number of the round, and the sum over all clients, shape (size,).
 
         Raises:
-            RoundError: it failed.
+            RoundError: the round failed, no order is open, or what came is not the sum of this
+                order: it names another order, has another size, or is outside the ring.
         """
         with self._or_failed():
             frame = self._answer(Kind.SUM, time.monotonic() + _STEPS * self.time_limit)
-        return frame.round, words(frame.payload)
+            if self._order is None:
+                raise ChannelError(f"{PARAMETERS} sent a sum while no order was open")
+            (digest, size, ring), self._order = self._order, None
+            length = DIGEST_BYTES + 8 * size
+            if len(frame.payload) != length:
+                raise ChannelError(
+                    f"{PARAMETERS} sent a sum of {len(frame.payload)} bytes, where {length} were "
+                    f"due for {size} elements"
+                )
+            if frame.payload[:DIGEST_BYTES] != digest:
+                raise ChannelError(f"{PARAMETERS} sent the sum of another order")
+            try:
+                total = ring.elements("sum", words(memoryview(frame.payload)[DIGEST_BYTES:]))
+            except ValueError as problem:
+                raise ChannelError(f"{PARAMETERS} sent no elements: {problem}") from problem
+        return frame.round, total
 
     def traffic(self) -> dict[str, Traffic]:
         """Bytes of the last round: `sums` (from the servers), `broadcast` (to the clients).
 
         Raises:
-            RoundError: the parameter server is gone.
+            RoundError: the connection with the parameter server has ended.
         """
         with self._or_failed():
             self._to(PARAMETERS).send(Kind.TRAFFIC)

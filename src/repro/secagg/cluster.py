@@ -18,8 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 import repro
 from repro.secagg.certificates import PARAMETERS, issue, server_names
-from repro.secagg.client import RoundError
-from repro.secagg.closing import Closing
+from repro.secagg.client import Closing, RoundError
 from repro.secagg.encoding import FixedPoint
 from repro.secagg.session import Round, Session
 
@@ -44,7 +43,7 @@ class Cluster(Closing):
     Args:
         clients: n >= 1.
         servers: m >= 2; or 0 for the same rounds without secret sharing, where the parameter server
-            sees every client's vector (to compare with).
+            sees every client's vector (for comparison).
         encoding: fixed-point encoding and ring; 10 decimals modulo 2^64 when left out.
         time_limit: seconds allowed for each step of a round, > 0.
 
@@ -153,7 +152,7 @@ class Cluster(Closing):
                 raise RoundError(f"{name} did not start within {_START:g} s: {self._status(name)}")
 
     def _stop(self) -> None:
-        """End all processes; they hold nothing that would have to be put in order."""
+        """Kill all processes; none of them holds anything that must be saved."""
         for process in self.processes.values():
             process.kill()
         for process in self.processes.values():

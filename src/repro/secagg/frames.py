@@ -1,14 +1,19 @@
 """Frames: what the parties write on a connection.
 
-A frame is a header of 60 bytes and a payload. The header names kind, round, client and server,
-counts the frames of its connection, and holds length and SHA-256 checksum (16 bytes of it) of the
-payload and a CRC-32 of itself; its numbers are big-endian, those in payloads little-endian. TLS
-keeps everybody else out; the header guards against the parties' own mistakes and games: a frame
-that comes twice, late, cut short, too long or altered is refused with an error that says so.
+A frame is a header of 60 bytes and a payload. The header names the kind, the round, the client and
+the server. It counts the frames of its connection, and holds the length and the SHA-256 digest (16
+bytes of it) of the payload and a CRC-32 of itself. Numbers in headers are big-endian, numbers in
+payloads little-endian. TLS keeps strangers out; the header guards against mistakes and attacks of
+the parties themselves: a frame that is sent twice, late, cut short, too long or altered is refused
+with an error that says so.
 
-Whatever a party gives to a round (the operator's order, a client's share, a server's sum) counts
-only with the DONE that the party sends after it. As the frames of a connection are read in order, a
-second copy is met before the round can be complete, however late it is read.
+TLS 1.3 detects altered bytes already, so the CRC-32 and the digest of most frames are redundant.
+They stay because ddpsa's Table III counts the bytes of the headers, and a shorter header would
+change its numbers. (The digest of a START has a second use: it names the order, see `Operator`.)
+
+What a party gives to a round (the operator's order, a client's share, a server's sum) counts only
+with the DONE that the party sends after it. The frames of a connection are read in order, so a
+second copy is read before the round can be complete.
 """
 
 from __future__ import annotations
@@ -26,15 +31,17 @@ from numpy.typing import NDArray
 _HEADER = struct.Struct(">4sBBxxQIIQQ16s")
 _CHECK = struct.Struct(">I")
 _ORDER = struct.Struct("<QQ")
-_MAGIC, _VERSION = b"rpSA", 2
+_MAGIC, _VERSION = b"rpSA", 3
 
 NOBODY = 2**32 - 1
-"""In place of a client's or a server's number."""
+"""Stands for the number of a client or server where there is none."""
 
 HEADER_BYTES = _HEADER.size + _CHECK.size
-"""What a frame adds to its payload."""
+"""Length of a header: the bytes that a frame adds to its payload."""
 
 ORDER_BYTES = _ORDER.size
+
+NONCE_BYTES = DIGEST_BYTES = 16
 
 SHORT = 1024
 """Payload bytes that any party may send: more than any message without numbers needs."""
@@ -47,45 +54,57 @@ WORD, REAL = np.dtype("<u8"), np.dtype("<f8")
 
 
 class FrameError(ValueError):
-    """Bytes that are no frame, or no longer the frame that they were."""
+    """Bytes that are no frame, or a frame that was altered."""
 
 
 class Kind(enum.IntEnum):
-    """What a frame is; the payload in brackets."""
+    """What a frame says; its payload in brackets."""
 
-    WELCOME = 1  # to who opened a connection: it is accepted
-    START = 2  # operator to parameter server: begin a round (`Order`, the model)
+    WELCOME = 1  # to the party that opened a connection: it is accepted
+    START = 2  # operator to parameter server: begin a round (`Order`, a nonce, the model)
     OPEN = 3  # parameter server to servers: take shares (`Order`)
     OPENED = 4  # server to parameter server: ready
     MODEL = 5  # parameter server to clients: the round's model (float64 each)
     KEY = 6  # client to server: a share as its key (16 bytes)
     VECTOR = 7  # client to server: a share in full (uint64 each)
-    PARTIAL = 8  # server to parameter server: sum of shares (uint64 each, whose: a bit each)
-    SUM = 9  # parameter server to operator: sum of all (uint64 each)
+    PARTIAL = (
+        8  # server to parameter server: sum of shares (uint64 each, then a bit for each client)
+    )
+    SUM = 9  # parameter server to operator: sum of all (digest of its START, uint64 each)
     FAIL = 10  # anybody: the round is over, and why (text)
     TRAFFIC = 11  # operator and parameter server: question and answer about bytes sent (JSON)
     DONE = 12  # after a START, a share or a vector, a PARTIAL: nothing follows for this round
+    PROBE = 13  # to a party that has been silent for long: are you there?
+    ALIVE = 14  # the answer to a PROBE
 
 
 NUMBERS = frozenset({Kind.MODEL, Kind.KEY, Kind.VECTOR, Kind.PARTIAL, Kind.SUM})
 """Kinds whose payload counts as payload in `Traffic`; all bytes count as bytes on the wire."""
 
-EMPTY = frozenset({Kind.WELCOME, Kind.OPENED, Kind.DONE})
+EMPTY = frozenset({Kind.WELCOME, Kind.OPENED, Kind.DONE, Kind.PROBE, Kind.ALIVE})
 """Kinds without a payload."""
 
 
 @dataclass(frozen=True)
 class Frame:
-    """A frame that was received whole and unaltered, from the party it names."""
+    """A frame that was received whole and unaltered, from the party it names.
+
+    Attributes:
+        kind: see `Kind`.
+        round: the round that it belongs to, 0 for none.
+        payload: what it carries.
+        digest: `checksum` of the payload; that of a START names the order.
+    """
 
     kind: Kind
     round: int
     payload: bytearray
+    digest: bytes
 
     @property
     def text(self) -> str:
-        """The payload of a FAIL."""
-        return self.payload.decode("utf-8", "replace")
+        """The payload of a FAIL; what could act on a terminal or begin a line is escaped."""
+        return printable(self.payload.decode("utf-8", "replace"))
 
 
 @dataclass
@@ -94,7 +113,7 @@ class Traffic:
 
     Attributes:
         payload: numbers (shares, sums, models) without headers.
-        wire: everything handed to TCP: frames and TLS records; not the headers of TCP and IP.
+        wire: everything handed to TCP: frames and TLS records, without TCP's and IP's headers.
     """
 
     payload: int = 0
@@ -108,7 +127,7 @@ class Traffic:
 
 
 class Header(NamedTuple):
-    """What stands before every payload.
+    """The header of a frame.
 
     Attributes:
         kind: see `Kind`.
@@ -156,11 +175,11 @@ class Header(NamedTuple):
 
 
 class Order(NamedTuple):
-    """What a round is about: begins a START, is all of an OPEN.
+    """The task of a round: the first part of a START, and all of an OPEN.
 
     Attributes:
-        size: elements of a vector.
-        modulus: of the ring; all parties must mean the same.
+        size: elements of a vector, in [1, `LARGEST`].
+        modulus: of the ring; the same for all parties.
     """
 
     size: int
@@ -172,10 +191,14 @@ class Order(NamedTuple):
 
     @classmethod
     def unpack(cls, payload: bytes | bytearray, modulus: int) -> Self:
-        """From the first bytes of a payload, for a party that works modulo `modulus`.
+        """From the first bytes of a payload.
+
+        Args:
+            payload: at least ORDER_BYTES bytes.
+            modulus: of this party's ring.
 
         Raises:
-            FrameError: they are none, or ask for what cannot be.
+            FrameError: the payload is too short, or asks for another modulus or an impossible size.
         """
         if len(payload) < ORDER_BYTES:
             raise FrameError(f"an order of {len(payload)} bytes")
@@ -188,10 +211,17 @@ class Order(NamedTuple):
 
 
 def words(payload: bytes | bytearray | memoryview) -> NDArray[np.uint64]:
-    """The numbers written in a payload; its length is a multiple of 8."""
+    """The numbers in a payload, whose length is a multiple of 8 bytes."""
     return np.frombuffer(payload, WORD).astype(np.uint64, copy=False)
 
 
+def printable(text: str) -> str:
+    r"""`text` with every character that is not printable written as its escape, such as `\n`."""
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape").decode() for one in text
+    )
+
+
 def checksum(payload: bytes | bytearray | memoryview) -> bytes:
-    """The first 16 bytes of SHA-256."""
-    return hashlib.sha256(payload).digest()[:16]
+    """The first DIGEST_BYTES bytes of SHA-256."""
+    return hashlib.sha256(payload).digest()[:DIGEST_BYTES]

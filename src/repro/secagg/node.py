@@ -1,9 +1,12 @@
 """What the intermediate servers and the parameter server have in common.
 
-Every connection has a thread that reads frames from it; all of them put what they read into one
-inbox, and one thread takes it out, so that no state is touched by two threads. After a failed round
-every connection is opened anew, by the side that opened it first: what was still under way dies
-with the old connection, and no late frame can stray into the next round.
+Every connection has a thread that reads frames from it. All of these threads put frames into one
+inbox, and one thread takes them out, so no state is shared between threads. After a failed round
+every connection is opened anew, by the side that opened it before. Frames that were still under way
+are lost with the old connection, so no late frame can reach the next round.
+
+Threads and not asyncio: a server adds up long vectors, and in an event loop that work would delay
+every connection. A thread of its own reads on and answers a PROBE meanwhile.
 """
 
 from __future__ import annotations
@@ -11,23 +14,29 @@ from __future__ import annotations
 import os
 import queue
 import socket
-import sys
 import threading
 import time
 from collections.abc import Collection
-from contextlib import suppress
 
 from repro._validate import positive
+from repro.secagg.acceptor import Acceptor
 from repro.secagg.certificates import PARAMETERS, context
 from repro.secagg.channel import Channel, ChannelError, Ended, connect, remaining
 from repro.secagg.frames import SHORT, Frame, Kind
+from repro.secagg.log import Log
 
-_RETRY = 0.5
-"""Seconds between attempts to reach the parameter server."""
+_RETRY = 0.25
+"""Least seconds between attempts to reach the parameter server."""
+
+_HANDSHAKES = 64
+"""Unfinished handshakes with strangers, besides one with every party that is expected."""
+
+_AHEAD = 2
+"""Frames of a party that wait to be acted on: a share and its DONE."""
 
 
 class Fault(Exception):
-    """A party did what it must not, or is gone; `name` is that party."""
+    """A party broke the protocol or has left; `name` is that party."""
 
     def __init__(self, message: str, name: str = "") -> None:
         super().__init__(message)
@@ -35,7 +44,7 @@ class Fault(Exception):
 
 
 class Gone(Fault):
-    """A party's connection ended between two frames, or was replaced by another one."""
+    """A party's connection ended between two frames, or the party opened another connection."""
 
 
 class Replaced(Gone):
@@ -43,7 +52,7 @@ class Replaced(Gone):
 
 
 class Node:
-    """A process that accepts connections, and reads what comes over all of its connections.
+    """A server process: it accepts connections and reads frames from all of them.
 
     Args:
         name: this party.
@@ -51,6 +60,9 @@ class Node:
         listener: a listening socket.
         expected: names of the parties that may connect.
         time_limit: seconds allowed for each step of a round, > 0.
+
+    Raises:
+        ValueError: `time_limit` out of range, or no certificate in `folder`.
     """
 
     def __init__(
@@ -64,55 +76,63 @@ class Node:
         self.name, self.folder, self.expected = name, folder, frozenset(expected)
         self.time_limit = float(positive("time_limit", time_limit))
         self.peers: dict[str, Channel] = {}
-        self._inbox: queue.SimpleQueue[tuple[Channel, Frame | ChannelError | None]] = (
-            queue.SimpleQueue()
-        )
-        self._listener = listener
+        self._inbox: queue.SimpleQueue[
+            tuple[Channel, Frame | ChannelError | None, threading.Semaphore]
+        ] = queue.SimpleQueue()
         self._context = context(folder, name, accepting=True)
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._log = Log(name)
+        Acceptor(
+            listener,
+            _HANDSHAKES + len(self.expected),
+            admit=self._admit,
+            serve=self._serve,
+            log=self._log.stranger,
+        )
 
     def allowance(self, name: str) -> int:
         """The largest payload that `name` may send at the moment."""
         return SHORT
 
     def keep_connected(self, address: tuple[str, int]) -> None:
-        """Open a connection to the parameter server, and again whenever it ends."""
+        """Open a connection to the parameter server, and again whenever it ends or is dead."""
         tls = context(self.folder, self.name, accepting=False)
 
         def go_on() -> None:
             told = ""
             while True:
+                again = time.monotonic() + _RETRY  # another process may have the same name
                 try:
                     channel = connect(address, tls, self.name, PARAMETERS, self.time_limit)
                 except ChannelError as problem:
                     if str(problem) != told:
                         self.log(told := str(problem))
-                    time.sleep(_RETRY)
-                    continue
-                told = ""
-                self._inbox.put((channel, None))
-                self._read(channel)
+                else:
+                    told = ""
+                    channel.probe_after = self.time_limit
+                    self._serve(channel)
+                time.sleep(remaining(again))
 
         threading.Thread(target=go_on, daemon=True).start()
 
     def next(self, deadline: float | None = None) -> tuple[str, Frame | None]:
-        """The next frame, and whose it is; None for a party that has connected.
+        """The next frame and its sender; None in place of a frame if the sender has just connected.
 
         Raises:
             TimeoutError: `deadline` has passed.
-            Fault: a party's connection ended, was replaced, or brought something that is no frame.
+            Fault: a party's connection ended or was replaced, or the party sent no proper frame.
         """
         while True:
             try:
-                channel, item = self._inbox.get(timeout=remaining(deadline))
+                channel, item, waiting = self._inbox.get(timeout=remaining(deadline))
             except queue.Empty:
                 raise TimeoutError from None
+            waiting.release()
             name = channel.peer
             if item is None:
                 self._join(channel)
                 return name, None
             elif self.peers.get(name) is not channel:
-                continue  # of a connection that has been given up
+                continue  # from a connection that was dropped
             elif isinstance(item, ChannelError):
                 self.drop(name)
                 raise (Gone if isinstance(item, Ended) else Fault)(str(item), name)
@@ -123,7 +143,7 @@ class Node:
         """Send a frame to a party.
 
         Raises:
-            Fault: it is not connected, or does not take the frame in time.
+            Fault: the party is not connected, or does not take the frame in time.
         """
         if name not in self.peers:
             raise Fault(f"{name} is not connected", name)
@@ -140,49 +160,43 @@ class Node:
 
     def log(self, text: str) -> None:
         """One line on the standard error output."""
-        print(f"{self.name}: {text}", file=sys.stderr, flush=True)
+        self._log.line(text)
 
     def _join(self, channel: Channel) -> None:
         name = channel.peer
         replaced = name in self.peers
         self.drop(name)
         self.peers[name] = channel
-        if name in self.expected:  # or else we have called, and been welcomed
+        if name in self.expected:  # otherwise this side called and was welcomed
             self.send(name, Kind.WELCOME, 0)
         if replaced:
             raise Replaced(f"{name} opened another connection", name)
 
-    def _accept(self) -> None:
-        while True:
-            try:
-                sock, _ = self._listener.accept()
-            except OSError as problem:  # such as too many open files
-                self.log(f"cannot accept a connection: {problem}")
-                time.sleep(_RETRY)
-                continue
-            threading.Thread(target=self._admit, args=(sock,), daemon=True).start()
+    def _admit(self, sock: socket.socket) -> Channel:
+        """The channel of a caller that proves a name that is expected here.
 
-    def _admit(self, sock: socket.socket) -> None:
-        """Let a caller in who can prove a name that is expected here; then read its frames."""
+        Raises:
+            ChannelError: it does not.
+            OSError: the connection has ended already.
+        """
         channel = Channel(sock, self._context, self.name, None, self.time_limit)
         channel.allowance = lambda: self.allowance(channel.peer)
-        try:
-            channel.handshake()
-            if channel.peer not in self.expected:
-                reason = f"{self.name} does not expect {channel.peer!r}"
-                channel.send(Kind.FAIL, 0, reason.encode())
-                raise ChannelError(reason)
-        except (ChannelError, OSError) as problem:
-            self.log(f"refused a connection: {problem}")
-            with suppress(OSError):
-                channel.close()
-            return
-        self._inbox.put((channel, None))
-        self._read(channel)
+        channel.handshake()
+        if channel.peer not in self.expected:
+            reason = f"{self.name} does not expect {channel.peer!r}"
+            channel.send(Kind.FAIL, 0, reason.encode())
+            raise ChannelError(reason)
+        return channel
 
-    def _read(self, channel: Channel) -> None:
-        try:
-            while True:
-                self._inbox.put((channel, channel.receive()))
-        except ChannelError as problem:
-            self._inbox.put((channel, problem))
+    def _serve(self, channel: Channel) -> None:
+        """Hand on what comes over a connection, until it ends; `next` takes it out."""
+        waiting = threading.Semaphore(_AHEAD)
+        item: Frame | ChannelError | None = None
+        while not isinstance(item, ChannelError):
+            waiting.acquire()
+            self._inbox.put((channel, item, waiting))
+            try:
+                item = channel.receive()
+            except ChannelError as problem:
+                item = problem
+        self._inbox.put((channel, item, waiting))

@@ -1,4 +1,4 @@
-"""The parameter server: opens rounds, and adds up the servers' sums if they belong together."""
+"""The parameter server: it opens rounds and adds up the servers' sums if they fit together."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from repro.secagg.certificates import OPERATOR, client_name, server_names
 from repro.secagg.channel import Channel
 from repro.secagg.frames import (
     LARGEST,
+    NONCE_BYTES,
     ORDER_BYTES,
     SHORT,
     WORD,
@@ -29,31 +30,50 @@ from repro.secagg.node import Fault, Gone, Node, Replaced
 from repro.secagg.ring import Elements, Ring
 from repro.secagg.shares import reconstruct
 
+_MODEL = ORDER_BYTES + NONCE_BYTES
+"""Where the model begins in a START."""
+
+_JUMP = 2**32
+"""By how much the last round that a server reports can raise the number of the next round.
+
+A server that reports absurd numbers cannot use up the 2^64 numbers, and after a restart of this
+server a failed round makes up for each of its reports.
+"""
+
 
 class ParameterServer(Node):
-    """The parameter server of ddpsa's Algorithm 2, but for the step of the model.
+    """The parameter server of ddpsa's Algorithm 2, without the step of the model.
 
-    The operator (who owns the model) starts a round with the model to broadcast, and gets the sum
-    of all clients' encoded vectors, or the reason why there is none; it never gets a part of it.
+    The operator owns the model. It starts a round with the model to broadcast, and receives the sum
+    of all clients' encoded vectors or the reason why there is none, never a part of the sum.
 
-    Formal guarantee: a sum is sent to the operator only if each of the m servers reported, in this
-    round, a sum over exactly the clients 0, …, n - 1. A round that fails changes nothing here but
-    the round number, which is not used again.
+    Formal guarantee: a sum is sent only if each of the m servers reported, in this round, a sum
+    over exactly the clients 0, …, n - 1; and only over the connection on which the operator ordered
+    the round, with the digest of that order. If that connection ends, the round ends. A round that
+    fails changes nothing here but the round number, which is not used again.
 
-    With no intermediate servers at all (federated learning without secret sharing) the clients send
-    their vectors here, and the sum is sent on only if all n came; this server sees each of them.
+    Without intermediate servers (federated learning without secret sharing) the clients send their
+    vectors here, and the sum is sent only if all n vectors came; this server sees each vector.
 
-    A server's sum (or a client's vector) is taken with the DONE that follows it, and a START too:
-    so a second copy before that DONE always ends the round.
+    A malicious parameter server can send each client another model and so single out a client.
+    Clients that want to rule this out compare digests of the models that they received.
+
+    A sum, a vector or a START is taken with the DONE that follows it. So a second copy before that
+    DONE always ends the round.
 
     Args:
         folder: with the certificate `parameters`.
-        listener: where servers, clients and the operator connect.
+        listener: a listening socket, for servers, clients and the operator.
         servers: m >= 2, or 0 for no sharing.
-        clients: n.
+        clients: n >= 1.
         ring: of the shares.
-        time_limit: seconds for each step: until all are connected, until all servers are open, and
-            (twice that) until all sums are there.
+        time_limit: seconds, > 0, for each step: until all parties are connected, until all servers
+            are open, and (twice that) until all sums have come.
+
+    Raises:
+        ValueError: an argument out of range, or no certificate in `folder`.
+
+    Source: ddpsa (arXiv 2604.07125v1), Algorithm 2.
     """
 
     def __init__(
@@ -79,7 +99,7 @@ class ParameterServer(Node):
     def allowance(self, name: str) -> int:
         """The operator may send a model; a server its sum, or a client its vector, in a round."""
         if name == OPERATOR:
-            return ORDER_BYTES + 8 * LARGEST
+            return _MODEL + 8 * LARGEST
         return SHORT + 8 * self._size if name in self._sources else SHORT
 
     def run(self) -> None:
@@ -103,12 +123,14 @@ class ParameterServer(Node):
                 self.drop(name)
 
     def _round(self, start: Frame) -> None:
+        """One round for the operator on this connection; no other connection gets its sum."""
         number = self._last = self._last + 1
+        operator = self.peers[OPERATOR]
         try:
-            total = self._run_round(number, start.payload)
-            self.send(OPERATOR, Kind.SUM, number, memoryview(total.astype(WORD, copy=False)))
+            total = self._run_round(number, start.payload).astype(WORD, copy=False)
+            self.send(OPERATOR, Kind.SUM, number, b"".join((start.digest, total.data.cast("B"))))
         except Fault as fault:
-            self._fail(number, str(fault))
+            self._fail(number, str(fault), operator)
         finally:
             self._size = 0
 
@@ -116,22 +138,24 @@ class ParameterServer(Node):
         """One round of Algorithm 2, from the broadcast to the sum.
 
         Raises:
-            Fault: there is no complete sum.
+            Fault: there is no complete sum, or the operator that ordered it has left.
         """
         self._gather([Kind.DONE], 0, [OPERATOR], self.time_limit)
         try:
+            if len(start) < _MODEL:
+                raise FrameError(f"an order of {len(start)} bytes")
             order = Order.unpack(start, self._ring.modulus)
         except FrameError as problem:
             raise Fault(f"{OPERATOR} sent {problem}") from problem
         self._assemble()
-        links = dict(self.peers)  # kept: a client that has said DONE may be gone at the end
+        links = dict(self.peers)  # kept: a client may leave after its DONE
         before = self._counts(links)
         self._size = order.size
         for name in self._servers:
             self.send(name, Kind.OPEN, number, order.pack())
         self._gather([Kind.OPENED], number, self._servers, self.time_limit)
         for name in self._clients:
-            self.send(name, Kind.MODEL, number, memoryview(start)[ORDER_BYTES:])
+            self.send(name, Kind.MODEL, number, memoryview(start)[_MODEL:])
         kind = Kind.PARTIAL if self._servers else Kind.VECTOR
         sums = self._gather([kind, Kind.DONE], number, self._sources, 2 * self.time_limit)
         after = self._counts(links)
@@ -147,7 +171,9 @@ class ParameterServer(Node):
             except TimeoutError:
                 absent = ", ".join(missing)
                 raise Fault(f"{absent} did not connect within {self.time_limit:g} s") from None
-            except Gone:
+            except Gone as gone:
+                if gone.name == OPERATOR:
+                    raise  # nobody may get the sum that it ordered
                 continue
             if frame is not None:
                 raise Fault(f"{name} sent {frame.kind.name} before the round was open", name)
@@ -170,13 +196,13 @@ class ParameterServer(Node):
             except Gone as gone:
                 owes = due.get(gone.name) or (gone.name in due and isinstance(gone, Replaced))
                 if gone.name in self._clients and not owes and kinds[0] != Kind.OPENED:
-                    continue  # the servers know whether they need it any more; or nobody does
+                    continue  # the servers know whether they still need this client
                 raise
             if frame is None:
                 continue
             if frame.kind == Kind.FAIL:
-                if name in self._servers and frame.round < 2**63:
-                    self._last = max(self._last, frame.round)  # it may have served another one
+                if name in self._servers:  # it may have served another parameter server
+                    self._last = max(self._last, min(frame.round, self._last + _JUMP))
                 raise Fault(f"{name}: {frame.text}")
             left = due.get(name, [])
             if frame.round != number or [frame.kind] != left[:1]:
@@ -191,7 +217,11 @@ class ParameterServer(Node):
         return got
 
     def _checked(self, name: str, payload: bytearray) -> Elements:
-        """A server's sum, if it is over all clients, or a client's vector; of the right length."""
+        """A server's sum or a client's vector.
+
+        Raises:
+            Fault: wrong length, a sum without some clients, or numbers outside the ring.
+        """
         body, whose = memoryview(payload)[: 8 * self._size], payload[8 * self._size :]
         count = len(self._clients) if self._servers else 0
         if len(payload) != 8 * self._size + -(-count // 8):
@@ -205,10 +235,15 @@ class ParameterServer(Node):
         except ValueError as problem:
             raise Fault(f"{name} sent no elements: {problem}") from problem
 
-    def _fail(self, number: int, reason: str) -> None:
-        """Tell everybody, and begin anew: see the module `node`."""
+    def _fail(self, number: int, reason: str, operator: Channel) -> None:
+        """Tell everybody, and begin anew: see the module `node`.
+
+        An operator that connected after this round had begun has no part in it and stays.
+        """
         self.log(f"round {number}: {reason}")
-        for name in list(self.peers):
+        for name, channel in list(self.peers.items()):
+            if name == OPERATOR and channel is not operator:
+                continue
             try:
                 self.send(name, Kind.FAIL, number, reason.encode()[:SHORT])
             except Fault as fault:

@@ -1,4 +1,4 @@
-"""The intermediate server: adds up one share of every client, and hands on nothing but the sum."""
+"""The intermediate server: it adds up one share of every client and passes on only the sum."""
 
 from __future__ import annotations
 
@@ -20,21 +20,27 @@ from repro.secagg.stream import KEY_BYTES
 class IntermediateServer(Node):
     """Server `number` of ddpsa's Algorithm 2.
 
-    It takes exactly one share of each client in a round, and sends the parameter server the sum and
-    the set of clients in it. Whatever goes wrong ends the round: the sum so far is forgotten.
+    It takes exactly one share of each client in a round. Then it sends the sum, and the set of
+    clients in the sum, to the parameter server. Any error ends the round, and the server forgets
+    the sum so far.
 
-    A client counts when its DONE has come, and all must count before the sum is sent: so a second
-    share that a client sends before its DONE always ends the round. What it sends after its DONE
-    ends the round if that is still open, and its connection otherwise; the sum is never touched.
+    A client counts when its DONE has come, and the sum is sent when all clients count. So a second
+    share before the DONE always ends the round. A frame after the DONE ends the round if it is
+    still open, and otherwise the connection; neither changes the sum.
 
     Args:
         number: j, counted from 0.
-        folder: with its certificate.
-        listener: where clients connect.
+        folder: with the certificate `server-j`.
+        listener: a listening socket, for the clients.
         parameters: address of the parameter server.
-        clients: n; the clients are 0, …, n - 1.
+        clients: n >= 1; the clients are 0, …, n - 1.
         ring: of the shares.
-        time_limit: seconds from the opening of a round to the last client's DONE.
+        time_limit: seconds from the opening of a round to the last client's DONE, > 0.
+
+    Raises:
+        ValueError: an argument out of range, or no certificate in `folder`.
+
+    Source: ddpsa (arXiv 2604.07125v1), Algorithm 2.
     """
 
     def __init__(
@@ -113,7 +119,7 @@ class IntermediateServer(Node):
         self.send(PARAMETERS, Kind.OPENED, self._last)
 
     def _in_turn(self, name: str, frame: Frame, what: str, sent: set[str]) -> None:
-        """Refuse what is for another round, has come before, or comes when the round is over."""
+        """Refuse a frame of another round, a second one, or one that comes after the round."""
         if frame.round != self._last:
             raise Fault(f"{name} sent a {what} for round {frame.round} in round {self._last}", name)
         if name in sent:
@@ -152,10 +158,13 @@ class IntermediateServer(Node):
         self.send(PARAMETERS, Kind.DONE, self._last)
 
     def _lost(self, fault: Fault) -> None:
-        """A party is gone or to be shown out; the round survives only if it needs it no more."""
+        """A party has left or must be disconnected.
+
+        The round goes on only if it no longer needs that party.
+        """
         self.drop(fault.name)
-        # Whoever has nothing left to send may go, but not come again while the round is open: over
-        # another connection might come another share.
+        # A client may leave after its DONE. It may not connect again while the round is open: a
+        # second share could come over the second connection.
         left = isinstance(fault, Gone) and not isinstance(fault, Replaced)
         if fault.name == PARAMETERS:
             self._close()

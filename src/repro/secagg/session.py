@@ -5,7 +5,7 @@
         theta = theta - rate * done.total / 6
 
 The session acts for all clients and for the operator, each with its own certificate and its own
-connections. A client on a machine of its own uses `Client`; see also `Cluster`.
+connections. A client on its own machine uses `Client`; see also `Cluster`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from repro._validate import integer
 from repro.secagg.certificates import server_names
-from repro.secagg.client import Address, Client, Operator, RoundError
-from repro.secagg.closing import Closing
+from repro.secagg.client import Address, Client, Closing, Operator, RoundError
 from repro.secagg.encoding import FixedPoint, real_array
 from repro.secagg.frames import Traffic
 from repro.secagg.ring import Elements
@@ -121,7 +120,7 @@ class Session(Closing):
         try:
             number, total, traffic = self._exchange(parts, broadcast, clock)
         except BaseException:
-            self.close()  # whatever is still under way dies with the connections
+            self.close()  # frames that are still under way are lost with the connections
             raise
         return Round(number, self.encoding.decode(total), total, clock.seconds, traffic)
 

@@ -4,7 +4,7 @@ Q = N(0, I), P the mixture of the d Gaussians centred at distance a from the ori
 the likelihood ratio is the mean of d independent lognormals exp(a Z_i - a^2 / 2). This is one round
 of model splitting into d submodels, and also one pass of allocation to 1 of d iterations.
 
-``block_law(a, d, method)`` is the discretised law of that mean (see ``_convex``), from which
+``block_law(a, d, method)`` is the discretised law of that mean (see `laws`), from which
 ``_ratio_losses.ratio_losses(law, interval, method, rate)`` makes dp-accounting's loss distributions,
 both directions; ``log_moments(a, d, top)`` gives all whole Renyi moments exactly.
 """

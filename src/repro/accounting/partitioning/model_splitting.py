@@ -69,7 +69,7 @@ class ModelSplitting(Mechanism):
 
     Removing a record is the worse direction, at every epsilon and every Renyi order: under Q the log ratio
     is a convex function of a normal vector, hence (Ehrhard) distributed like a convex function of one
-    normal, and crosses a Gaussian mechanism's loss at most twice; ``_balanced`` has the details.
+    normal, and crosses a Gaussian mechanism's loss at most twice; `ratio` has the details.
 
     The same mechanism is also dropout of rate 1/2 (Corollary 3.7: ``submodels=2``, ``clip`` for the
     parameters whose gradient vanishes where a node is dropped, ``unsplit_clip`` for all others);

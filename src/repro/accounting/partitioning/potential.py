@@ -1,7 +1,7 @@
 """From bounds on a privacy profile to a law of the likelihood ratio, rounded to a known side.
 
 Let U(t) = E (L - t)_+ under Q, a convex function of t. A law whose own U lies above (below) that of L
-everywhere is larger (smaller) in the convex order, which is what ``_convex`` needs for both directions
+everywhere is larger (smaller) in the convex order, which is what `laws` needs for both directions
 and for compositions. Here U is known at the points exp(j step) only, and only by bounds. With
 V(t) = E (t - L)_+ = U(t) + t - 1 for t < 1:
 

@@ -16,7 +16,9 @@ lognormal of mean one, which is smooth. Its divided difference is evaluated on a
 compared with the width of log G, and K is enlarged by one per cent. That enlargement is measured, not
 proven: over a grid 16 times as fine the extreme that bounds from above grows by less than 1e-4, the
 one that bounds from below by less than 2e-3 of itself (``test_balanced_attack``), so that the margin
-is five times what is needed at least.
+is at least five times what was needed there. Whatever is called upper or lower and rests on these
+prices is therefore a bound up to this measured step; a proof would have to bound the variation of
+the divided difference between grid points for every strike, width and rule.
 """
 
 from __future__ import annotations

@@ -7,9 +7,9 @@ P is the mixture of the Gaussians centred at a times the 0-1 vectors with k ones
    independent G = exp(c S - c^2 / 2), c = a k / sqrt(T), S standard normal, and M the ratio of the
    centred mixture. M has mean 1, is the same variable for k and T - k in law, and is at least
    exp(-a^2 k (T - k) / (2 T)) by the inequality of the means. Its moments follow from those of L
-   (``_subsets``).
+   (`moments`).
 2. *Moments suffice.* Given M, both hockey-stick divergences are prices of a call or put, smooth
-   functions of M: ``_moment_bounds`` brackets their means.
+   functions of M: `prices` brackets their means.
 3. *Removing the record is the worse direction.* Under Q, log L is a convex function of a normal vector,
    so P(log L <= t) is Phi of a concave function of t (Ehrhard's inequality): log L is distributed like
    u(S) with u convex. Of a Gaussian mechanism's loss, a linear function l of S, choose the slope at
@@ -33,6 +33,7 @@ from scipy.special import gammaln
 
 from repro.accounting._gaussian import log_shift_divergence
 from repro.accounting._losses import profile
+from repro.accounting._pld import one_sided
 from repro.accounting._renyi import log_mean_exp
 from repro.accounting.partitioning.blocks import LARGEST_SHIFT, block_law
 from repro.accounting.partitioning.laws import Law
@@ -179,8 +180,7 @@ class BalancedRatio:
                 return np.log(np.max([x.delta(epsilon, direction) for x in self.tests], axis=0))
             if self.blocks is None:
                 return np.zeros(epsilon.shape)
-            name = {"remove": "_pmf_remove", "add": "_pmf_add"}[direction]
-            return np.log(profile(getattr(self.blocks, name), epsilon))
+            return np.log(profile(one_sided(self.blocks, direction)[0], epsilon))
 
     def _by_moments(self, epsilon, direction, *, upper):
         if self.mixture is None:

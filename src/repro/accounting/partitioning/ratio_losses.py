@@ -1,7 +1,7 @@
 """From laws of likelihood ratios to dp-accounting's loss distributions, rounded to a known side.
 
 A ratio at exp(k interval) is a loss of k intervals. Upwards, the law is spread onto these points, as
-in ``_convex``; both directions then hold at once, in compositions too. Downwards, it is contracted
+in `laws`; both directions then hold at once, in compositions too. Downwards, it is contracted
 onto them: cells of several points are merged, and neighbouring cells trade mass until the mean of
 each lies on a point. Plain rounding down would cost up to one interval per round; this costs second
 order.

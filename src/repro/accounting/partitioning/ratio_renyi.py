@@ -1,16 +1,16 @@
 """Renyi divergences of balanced iteration subsampling, bounded from both sides.
 
-Everything is about log E_Q L^p with L = G M as in ``_balanced``: p = alpha for the forward divergence
+Everything is about log E_Q L^p with L = G M as in `ratio`: p = alpha for the forward divergence
 D_alpha(P || Q), p = 1 - alpha for the reverse one. log E G^p = p (p - 1) c^2 / 2.
 
 Whole orders up to the number of known moments are exact. Gauss and Gauss-Radau rules of M leave an error of
 the sign of a derivative of x^p, so they bound every other mean from a known side. Beyond the known
-moments the forward divergence is bounded by independent columns (``_column_tilt``), and
+moments the forward divergence is bounded by independent columns (`column_tilt`), and
 
 * above by Corollary 3.14; by Poisson sampling at rate k / T (given the other rows, the expectation is that
   of a product of increasing functions of the indicators of one row, which are negatively associated);
   by the disclosed subset;
-* below by D_alpha / alpha being non-decreasing (Ehrhard, see ``_balanced``), and by those tuples of
+* below by D_alpha / alpha being non-decreasing (Ehrhard, see `ratio`), and by those tuples of
   subsets most of which agree.
 """
 

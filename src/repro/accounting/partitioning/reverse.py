@@ -1,6 +1,6 @@
 """Renyi divergence of Q from a mixture on orthogonal blocks, with a certificate.
 
-With Y the likelihood ratio of the mixture (``_blocks``) and L = 1 - g + g Y, what is wanted is
+With Y the likelihood ratio of the mixture (`blocks`) and L = 1 - g + g Y, what is wanted is
 E_Q L^(1 - alpha), the mean of a decreasing convex function f of Y. A law rounded downwards in the
 convex order bounds it from below. From above: below the law's lowest value y0, f is continued by its
 tangent, which keeps it convex and finite at 0, and what that misses, E f(Y) over Y < y0, is bounded

@@ -37,6 +37,7 @@ from repro._validate import (
 )
 from repro.accounting._gaussian import log_diff, log_sum
 from repro.accounting._losses import threshold
+from repro.accounting._pld import one_sided
 from repro.accounting.gaussian import GaussianMechanism, orders
 from repro.accounting.laplace import SummedLaplace
 from repro.accounting.pmsfl.printed import margin
@@ -280,7 +281,7 @@ def run_epsilon(
         .self_compose(integer("releases", releases, 1))
         .compose(GaussianMechanism(1.0, sensitivity=ratio).pld(interval=interval))
     )
-    value = np.max([threshold(p, delta.ravel()) for p in (both._pmf_remove, both._pmf_add)], axis=0)
+    value = np.max([threshold(p, delta.ravel()) for p in one_sided(both)], axis=0)
     if not np.all(np.isfinite(value)):
         raise ValueError(f"delta must exceed the truncated mass of the run, got {delta!r}")
     return value.reshape(delta.shape)

@@ -10,59 +10,91 @@ from repro.accounting._binomial import window
 
 __all__ = ["Comb", "comb"]
 
-_LIGHTEST = -45.0  # logarithm of the smallest binomial weight that is carried along
-
 
 class Comb:
-    """Binomial weights and a grid along the axis whose step divides the clip.
+    """Binomial weights and a grid along the axis whose step divides the clip, or is a multiple of it.
 
     One table of a function, read with a stride, then serves all counts, and the sum over counts runs
     without a copy of the (grid x counts) block.
 
     Attributes:
-      y: grid in units of the clip, shape (n, points).
-      per_clip: grid points per clip.
+        y: grid in units of the clip, shape (n, points).
+        step: of the grid, in units of the clip.
+        dropped: bound on the weight of the counts that are left out, shape (n,).
     """
 
-    def __init__(self, first: np.ndarray, weights: np.ndarray, per_clip: int, reach: int) -> None:
+    def __init__(
+        self,
+        first: np.ndarray,
+        weights: np.ndarray,
+        per_clip: int,
+        clips: int,
+        reach: int,
+        dropped: np.ndarray,
+    ) -> None:
         self._weights = weights[:, ::-1]
-        self.per_clip = per_clip
+        self._per_clip, self._clips = per_clip, clips
+        self.step = clips / per_clip
+        self.dropped = dropped
         width = weights.shape[1]
-        points = (width - 1 + 2 * reach) * per_clip + 1
-        self._offset = np.arange(points + (width - 1) * per_clip) / per_clip - reach - (width - 1)
-        self.y = first[:, None] + self._offset[(width - 1) * per_clip :]
+        points = (width - 1 + 2 * reach) * per_clip // clips + 1
+        # Whole numbers first, so that each distance is rounded once, relative to its own size.
+        steps = np.arange((points - 1) * clips + (width - 1) * per_clip + 1)
+        self._offset = (steps - (reach + width - 1) * per_clip) / per_clip
+        self.y = first[:, None] + self._offset[(width - 1) * per_clip :: clips]
 
-    def mixture(self, function: Callable[[np.ndarray], np.ndarray], shift: float) -> np.ndarray:
-        """sum_i b_i function(y - i - shift) on the grid, shape (n, points).
+    def mixture(
+        self,
+        function: Callable[[np.ndarray], np.ndarray],
+        shift: float,
+        points: slice = slice(None),
+    ) -> np.ndarray:
+        """sum_i b_i function(y - i - shift) on the grid, or on a slice of it, shape (n, points).
 
-        ``function`` takes distances in units of the clip, shape (m,), and returns shape (n, m).
+        `function` takes distances in units of the clip, shape (m,), and returns shape (n, m).
         """
-        table = np.ascontiguousarray(function(self._offset - shift))
+        start, stop, _ = points.indices(self.y.shape[1])
         n, width = self._weights.shape
+        span = slice(
+            start * self._clips, (stop - 1) * self._clips + (width - 1) * self._per_clip + 1
+        )
+        table = np.ascontiguousarray(function(self._offset[span] - shift))
         by_row, by_point = table.strides
         shifted = np.lib.stride_tricks.as_strided(
             table,
-            (n, self.y.shape[1], width),
-            (by_row, by_point, by_point * self.per_clip),
+            (n, stop - start, width),
+            (by_row, by_point * self._clips, by_point * self._per_clip),
             writeable=False,
         )
         return np.einsum("nyj,nj->ny", shifted, self._weights)
 
 
-def comb(d: int, q: np.ndarray, s: np.ndarray, *, step: float, reach: float) -> Comb:
+def comb(
+    d: int, q: np.ndarray, s: np.ndarray, *, step: float, reach: float, lightest: float
+) -> Comb:
     """The comb of Binomial(d, q) for noise multipliers s.
 
     Args:
-      d, q: number of records and sampling rates, q of shape (n,).
-      s: noise multipliers, shape (n,).
-      step: largest grid step, reach: margin at both ends, both in units of s.
+        d: number of records, >= 0.
+        q: sampling rates, shape (n,).
+        s: noise multipliers, shape (n,).
+        step: largest grid step, in units of the smallest s.
+        reach: margin at both ends, in units of s.
+        lightest: logarithm of the smallest binomial weight that is carried along; columns of counts
+            that are lighter in every row are left out.
     """
-    counts, log_b, _ = window(d, q)
-    kept = np.flatnonzero(np.any(log_b > _LIGHTEST, axis=0))
+    counts, log_b, tail = window(d, q)
+    kept = np.flatnonzero(np.any(log_b > lightest, axis=0))
     columns = slice(kept[0], kept[-1] + 1)
+    weights = np.exp(log_b)
+    dropped = (
+        tail + weights[:, : columns.start].sum(axis=1) + weights[:, columns.stop :].sum(axis=1)
+    )
     return Comb(
         counts[:, columns][:, 0],
-        np.exp(log_b[:, columns]),
+        weights[:, columns],
         int(np.ceil(1 / (step * np.min(s)))),
+        max(1, int(step * np.min(s))),
         int(np.ceil(reach * np.max(s))) + 1,
+        dropped,
     )

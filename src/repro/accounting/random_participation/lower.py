@@ -4,13 +4,30 @@ The differing record has gradient v of norm C; the client's d other records all 
 u of norm C at an angle to v with cosine c; every other client contributes nothing. In the plane of
 u and v the three hypotheses are mixtures of
 
-    N at (0, 0),   M0 at (i C, 0),   M1 at (i C + c C, sqrt(1 - c^2) C),   weights Binomial(i; d, q),
+    N at (0, 0),   M0 at (i C, 0),   M1 at (i C + c C, sqrt(1 - c^2) C),   weights Binomial(i; d, q).
 
-so the divergence is one integral along u of a two-Gaussian divergence in closed form. c = 1 is
-the configuration that Theorem 4.1 takes to be the worst; there a single threshold remains.
+c = 1 is the configuration that Theorem 4.1 takes to be the worst; there a single threshold remains.
+For the other angles the adversary reports a cell [y - h/2, y + h/2] of the axis u and then the best
+half-line along v. Every event whatever gives a lower bound, so cells lose something (of second order
+in h) and never gain: no quadrature is behind a value that is returned. A cheaper quadrature, the
+trapezoidal rule, only chooses the angle and the range of cells that are worth looking at.
+
+What is left is rounding, which is charged against the bound:
+
+* Counts without a place in the sums. Dropping them from P - alpha Q changes the event's value by at
+  most w1 times their weight, which is subtracted.
+* Relative errors of masses. SciPy's binomial weights are good to 2e-13 (measured against 40 digits up
+  to d = 2e5), its normal tails to 6e-14; cell masses are differences of two tails of ratio at least
+  1 + h/2, which costs a factor 2/h < 100 next to the centre, where the tails themselves are good to
+  1e-15. `_ROUNDING` is ten times their sum. It lowers what counts for the adversary and raises what
+  counts against.
+* Errors of the logarithm of a tail at t, below `_UNITS` (1 + t^2) units of rounding: the arguments
+  are rounded once, and the slope of the logarithm times t is at most 1 + t^2.
 """
 
 from __future__ import annotations
+
+from functools import partial
 
 import numpy as np
 from scipy.optimize import elementwise
@@ -19,21 +36,33 @@ from scipy.special import log_ndtr, ndtr
 from repro.accounting._binomial import window
 from repro.accounting._gaussian import compress, log_diff, log_shift_divergence, log_sum
 from repro.accounting._weights import weights
-from repro.accounting.random_participation.comb import comb
+from repro.accounting.random_participation.comb import Comb, comb
 
-__all__ = ["COSINES", "log_aligned", "log_oblique", "pair_masses"]
+__all__ = ["COSINES", "log_aligned", "log_oblique", "log_oblique_best", "pair_masses"]
 
 #: Angles that the lower bound tries (towards the record for "remove", away from it for "add").
 COSINES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
-_STEP = 1 / 6  # of the grid, in standard deviations: the trapezoidal rule is exponentially accurate
-_REACH = 9.0
-_CELLS = 4_000_000
-_CELL = 1 / 14  # of the discretised outcomes, in standard deviations: costs loss to second order
+_SCAN_STEP = 1 / 3  # of the grid that chooses the angle, in standard deviations
+_SCAN_LIGHTEST = -45.0  # logarithm of the smallest binomial weight in that choice
+_CELL = 1 / 48  # width of the cells behind a bound, in standard deviations
+_LIGHTEST = -80.0  # logarithm of the smallest binomial weight behind a bound
+_PAIR_CELL = 1 / 14  # the same for loss distributions, which are cells on both axes
+_GRID_REACH = 9.0  # margin of the grids around the outermost counts, in standard deviations
+_BLOCK = 1_000_000  # numbers in memory at a time
+_WIDEST = 1e5  # noise multiplier beyond which other records hide nothing that grids could show
+_FAINT = 30.0  # logarithm by which a cell may fall below the best one and still be looked at
+_ROUNDING = 4e-12  # relative error of masses, see the module docstring
+_UNITS = 8 * np.finfo(float).eps
+_LEAST_LOG = -700.0  # sums of masses below exp(-700) may have lost terms to underflow
 
 
 def _log_normal(z):
     return -0.5 * z**2 - 0.5 * np.log(2 * np.pi)
+
+
+def _density(s, distance):
+    return np.exp(_log_normal(distance / s[:, None]))
 
 
 def log_aligned(epsilon, s, p, q, d: int, direction: str) -> np.ndarray:
@@ -42,8 +71,9 @@ def log_aligned(epsilon, s, p, q, d: int, direction: str) -> np.ndarray:
     For "remove" the other records point along the differing one (the paper's case), for "add"
     against it. As a function of exp(z / s^2) the integrand is a power series whose coefficients
     change sign once, so it has exactly one zero crossing z* (Descartes) and only two tails remain.
+    Any threshold gives a lower bound, so an inexact z* is harmless; the sums are rounded down.
     """
-    counts, log_b, _ = window(d, q)
+    counts, log_b, outside = window(d, q)
     factor, log_w1, log_w0 = weights(epsilon, p, q, direction)
     added = counts + 1 if direction == "remove" else counts
     col = s[:, None]
@@ -52,7 +82,9 @@ def log_aligned(epsilon, s, p, q, d: int, direction: str) -> np.ndarray:
         a, b = added[rows], log_b[rows]
         positive = log_sum(b + function((z - a) / col[rows]), axis=1)
         negative = log_w1[rows] + log_sum(b + function((z - a + 1) / col[rows]), axis=1)
-        return positive, np.logaddexp(negative, log_w0[rows] + function(z / col[rows])[:, 0])
+        with np.errstate(invalid="ignore"):  # infinite weights; what is not a number bounds nothing
+            away = log_w0[rows] + function(z / col[rows])[:, 0]
+            return positive, np.logaddexp(negative, away)
 
     def balance(z, row):
         positive, negative = tails(z[:, None], row.astype(int), _log_normal)
@@ -76,53 +108,22 @@ def log_aligned(epsilon, s, p, q, d: int, direction: str) -> np.ndarray:
     found = elementwise.find_root(balance, bracket.bracket, args=(rows.astype(float),))
     z = np.where(good, found.x, np.inf)
     tail = lambda x: log_ndtr(-x)  # noqa: E731
-    positive, negative = tails(np.where(good, z, 0.0)[:, None], rows, tail)
-    result[rows] = np.where(good, factor[rows] + log_diff(positive, negative), -np.inf)
+    z = np.where(good, z, 0.0)
+    positive, negative = tails(z[:, None], rows, tail)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        negative = np.logaddexp(negative, log_w1[rows] + np.log(outside[rows]))
+    low, high = positive - _slack(positive), negative + _slack(negative)
+    result[rows] = np.where(good, factor[rows] + log_diff(low, high), -np.inf)
     return result
 
 
-def _profiles(s, q, d: int, cosine: float):
-    """Log densities of M1, M0 and N on a common grid along u, one row per pair (s, q).
+def _slack(log_value):
+    """Rounding of the log of a sum of weights times normal tails.
 
-    Returns:
-      log of the step in units of s, shape (n,), and the three arrays, shape (n, points).
+    Terms whose t^2 / 2 exceeds -log of the sum by more than 40 are less than exp(-40) of it together,
+    so 2 (40 + |value|) bounds the t^2 that count.
     """
-    grid = comb(d, q, s, step=_STEP, reach=_REACH)
-
-    def density(distance):
-        return np.exp(_log_normal(distance / s[:, None]))
-
-    with np.errstate(divide="ignore"):
-        log_m1, log_m0 = (np.log(grid.mixture(density, shift)) for shift in (cosine, 0.0))
-    return -np.log(grid.per_clip * s), log_m1, log_m0, _log_normal(grid.y / s[:, None])
-
-
-def log_oblique(epsilon, s, p, q, d: int, cosine: float, direction: str) -> np.ndarray:
-    """Divergence of the pair at an angle, |cosine| <= 0.9; all arrays of shape (n,).
-
-    The integrand is non-negative, so that restricting it to the grid's range can only lower it.
-    """
-    pairs, inverse = np.unique(np.stack([s, q]), axis=1, return_inverse=True)
-    inverse = inverse.reshape(-1)
-    factor, log_w1, log_w0 = weights(epsilon, p, q, direction)
-    result = np.full(epsilon.shape, -np.inf)
-    mu = np.sqrt(1 - cosine**2) / s
-    for group in _groups(pairs[0], d):
-        log_dy, log_m1, log_m0, log_n = _profiles(pairs[0, group], pairs[1, group], d, cosine)
-        rows = np.flatnonzero(
-            (inverse >= group.start) & (inverse < group.stop) & np.isfinite(factor)
-        )
-        step = max(1, _CELLS // log_n.shape[1])
-        for part in (rows[k : k + step] for k in range(0, rows.size, step)):
-            at = inverse[part] - group.start
-            a, b = _sides(
-                log_m1[at], log_m0[at], log_n[at], log_w1[part, None], log_w0[part, None], direction
-            )
-            with np.errstate(invalid="ignore"):
-                ratio = np.where(np.isfinite(a), b - a, np.inf)
-            inner = a + log_shift_divergence(mu[part, None], ratio)
-            result[part] = factor[part] + log_dy[at] + log_sum(inner, axis=1)
-    return result
+    return _ROUNDING + _UNITS * (1 + 2 * (40 + np.abs(log_value)))
 
 
 def _sides(log_m1, log_m0, log_n, log_w1, log_w0, direction):
@@ -132,14 +133,177 @@ def _sides(log_m1, log_m0, log_n, log_w1, log_w0, direction):
     return log_diff(log_m0, log_w0 + log_n), log_w1 + log_m1
 
 
-def _groups(s: np.ndarray, d: int) -> list[slice]:
+def _scan(epsilon, s, p, q, d: int, cosine: float, direction: str):
+    """Estimate of the divergence at one angle by the trapezoidal rule, and where along u it lies.
+
+    No bound: where the divergence changes within less than a step, the rule may err to either side.
+
+    Returns:
+        log of the divergence, and the first and last y that matter, in units of the clip, shape (n,).
+    """
+    result, first, last = (np.full(epsilon.shape, -np.inf) for _ in range(3))
+    mu = np.sqrt(1 - cosine**2) / s
+
+    for part, at, grid, spread in _blocks(
+        epsilon, s, p, q, d, direction, _SCAN_STEP, _SCAN_LIGHTEST
+    ):
+        with np.errstate(divide="ignore"):
+            log_m1, log_m0 = (
+                np.log(grid.mixture(partial(_density, spread), shift)) for shift in (cosine, 0.0)
+            )
+        log_n = _log_normal(grid.y / spread[:, None])
+        factor, log_w1, log_w0 = weights(epsilon[part], p[part], q[part], direction)
+        a, b = _sides(
+            log_m1[at], log_m0[at], log_n[at], log_w1[:, None], log_w0[:, None], direction
+        )
+        with np.errstate(invalid="ignore"):
+            ratio = np.where(np.isfinite(a), b - a, np.inf)
+        inner = a + log_shift_divergence(mu[part, None], ratio)
+        result[part] = factor + np.log(grid.step / s[part]) + log_sum(inner, axis=1)
+        matters = inner > np.max(inner, axis=1, keepdims=True) - _FAINT
+        edges = np.argmax(matters, axis=1), inner.shape[1] - 1 - np.argmax(matters[:, ::-1], axis=1)
+        first[part], last[part] = (grid.y[at, k] for k in edges)
+    return result, first, last
+
+
+def log_oblique(epsilon, s, p, q, d: int, cosine: float, direction: str, ends=None) -> np.ndarray:
+    """Lower bound on the divergence of the pair at an angle, |cosine| <= 0.9; arrays of shape (n,).
+
+    Args:
+        epsilon, s, p, q: epsilon >= 0, noise multiplier and rates, s, p, q > 0.
+        d: number of other records, >= 1.
+        cosine: of the angle. direction: "add" or "remove".
+        ends: first and last y of the cells to look at, in units of the clip, two arrays of shape (n,);
+            all cells without them. The integrand is nowhere negative, so leaving out cells is safe.
+
+    Returns:
+        log of the bound, shape (n,), -inf where rounding leaves nothing.
+    """
+    result = np.full(epsilon.shape, -np.inf)
+    mu = np.sqrt(1 - cosine**2) / s
+    for part, at, grid, spread in _blocks(epsilon, s, p, q, d, direction, _CELL, _LIGHTEST):
+        points = slice(None)
+        if ends is not None:
+            margin = 2 * _SCAN_STEP * spread[at]
+            near = (grid.y[at] >= (ends[0][part] - margin)[:, None]) & (
+                grid.y[at] <= (ends[1][part] + margin)[:, None]
+            )
+            some = np.flatnonzero(np.any(near, axis=0))
+            if some.size == 0:
+                continue
+            points = slice(some[0], some[-1] + 1)
+        log_m1, log_m0 = (
+            _log_mixture_cells(grid, spread, shift, points) for shift in (cosine, 0.0)
+        )
+        log_n = _log_cells(grid.y[:, points], grid.step, spread)
+        factor, log_w1, log_w0 = weights(epsilon[part], p[part], q[part], direction)
+        a, b = _sides(
+            log_m1[at] - (_ROUNDING if direction == "remove" else 0.0),
+            log_m0[at] - (_ROUNDING if direction == "add" else 0.0),
+            log_n[at],
+            log_w1[:, None],
+            log_w0[:, None],
+            direction,
+        )
+        total = log_sum(_half_lines(a, b + 2 * _ROUNDING, mu[part, None]), axis=1) - _ROUNDING
+        with np.errstate(divide="ignore"):
+            left_out = np.logaddexp(np.log(grid.dropped[at]), _LEAST_LOG) + log_w1
+        result[part] = factor + log_diff(total, left_out)
+    return result
+
+
+def _half_lines(a, b, mu):
+    """log of what half-lines of v beyond t = log(b / a) / mu + mu / 2 gain, a Phi(mu - t) - b Phi(-t).
+
+    Any t gives a lower bound, so its own rounding is harmless.
+    """
+    with np.errstate(invalid="ignore", over="ignore"):
+        t = np.where(np.isfinite(a), (b - a) / mu + mu / 2, np.inf)
+        t = np.clip(t, -40.0, 1e6)
+        error = _UNITS * (2 + (np.abs(t) + mu) ** 2 + np.abs(a) + np.abs(b))
+        gain = log_diff(a + log_ndtr(mu - t) - error, b + log_ndtr(-t) + error)
+    return np.where(np.isfinite(a), gain, -np.inf)
+
+
+def _log_mixture_cells(grid: Comb, s: np.ndarray, shift: float, points: slice) -> np.ndarray:
+    """log of the masses of a mixture over counts in the grid's cells, shape (n, points)."""
+
+    def masses(distance):
+        low, high = ((distance + side * grid.step) / s[:, None] for side in (-0.5, 0.5))
+        return _masses(low, high)
+
+    with np.errstate(divide="ignore"):
+        return np.log(grid.mixture(masses, shift, points))
+
+
+def _masses(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Standard normal masses between two ends, each from the tail that it lies in."""
+    first, second = ndtr(-np.abs(low)), ndtr(-np.abs(high))
+    return np.where((low < 0) & (high > 0), 1 - first - second, np.abs(first - second))
+
+
+def _log_cells(y: np.ndarray, width: float, s: np.ndarray) -> np.ndarray:
+    """Upper bound on the log of the mass around 0 of cells about y, however far out, shape (n, points).
+
+    With t the distance of the middle, the mass is exp(-t^2 / 2) times the integral of
+    exp(-t x - x^2 / 2) over |x| < h / 2, which is at most that of exp(-t x), 2 sinh(t h / 2) / t.
+    """
+    t, h = np.abs(y) / s[:, None], width / s[:, None]
+    half = t * h / 2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        grown = np.where(half > 1e-4, half + np.log(-np.expm1(-2 * half) / (2 * half)), half**2 / 6)
+    return _log_normal(t) + np.log(h) + grown + _UNITS * (1 + t**2)
+
+
+def log_oblique_best(epsilon, s, p, q, d: int, direction: str) -> np.ndarray:
+    """Lower bound of the best angle; all arrays of shape (n,). The angle itself is only an estimate."""
+    towards = 1.0 if direction == "remove" else -1.0
+    scans = [_scan(epsilon, s, p, q, d, towards * c, direction) for c in COSINES]
+    best = np.argmax([value for value, _, _ in scans], axis=0)
+    result = np.full(epsilon.shape, -np.inf)
+    for k in np.unique(best):
+        rows = np.flatnonzero(best == k)
+        value, first, last = (x[rows] for x in scans[k])
+        result[rows] = log_oblique(
+            epsilon[rows],
+            s[rows],
+            p[rows],
+            q[rows],
+            d,
+            towards * COSINES[k],
+            direction,
+            (first, last),
+        )
+    return result
+
+
+def _blocks(epsilon, s, p, q, d: int, direction: str, step: float, lightest: float):
+    """Rows that share one grid and fit into memory: rows, their places in the grid, grid, its s."""
+    pairs, inverse = np.unique(np.stack([s, q]), axis=1, return_inverse=True)
+    inverse = inverse.reshape(-1)
+    usable = np.isfinite(weights(epsilon, p, q, direction).log_factor) & (s <= _WIDEST)
+    for group in _groups(pairs[0], d, step):
+        if pairs[0, group.start] > _WIDEST:
+            break
+        rows = np.flatnonzero((inverse >= group.start) & (inverse < group.stop) & usable)
+        if rows.size == 0:
+            continue
+        grid = comb(
+            d, pairs[1, group], pairs[0, group], step=step, reach=_GRID_REACH, lightest=lightest
+        )
+        size = max(1, _BLOCK // grid.y.shape[1])
+        for part in (rows[k : k + size] for k in range(0, rows.size, size)):
+            yield part, inverse[part] - group.start, grid, pairs[0, group]
+
+
+def _groups(s: np.ndarray, d: int, cell: float) -> list[slice]:
     """Runs of the sorted noise multipliers that share one grid: alike in size, and few enough."""
     octave = np.floor(np.log2(s))
     cuts = [0, *(np.flatnonzero(np.diff(octave)) + 1), s.size]
     groups = []
     for start, stop in zip(cuts, cuts[1:], strict=False):
-        span = min(d, 28 * np.sqrt(d) + 80) + 2 * (_REACH * s[stop - 1] + 2)
-        step = max(1, int(_CELLS // (span * np.ceil(1 / (_STEP * s[start])))))
+        span = min(d, 28 * np.sqrt(d) + 80) + 2 * (_GRID_REACH * s[stop - 1] + 2)
+        step = max(1, int(_BLOCK // (span * np.ceil(1 / (cell * s[start])))))
         groups += [slice(k, min(k + step, stop)) for k in range(start, stop, step)]
     return groups
 
@@ -152,39 +316,49 @@ def pair_masses(
     Reporting only the cell is post-processing, so whatever these two discrete distributions leak,
     composed or not, the explicit pair leaks at least.
 
+    What is not post-processing: counts lighter than exp(-45) are left out, and the part of M0 and M1
+    below the grid, less than Phi(-9), is told to lie in its first cell; both together are below 1e-17
+    of each distribution, within what a composition charges to delta.
+
     Args:
-      s, p, q, d: noise multiplier, rates and number of other records.
-      cosine: between the record's gradient and the others', in [-1, 1].
+        s: noise multiplier, > 0.
+        p, q: participation and sampling rate, in (0, 1].
+        d: number of other records, >= 1.
+        cosine: between the record's gradient and the others', in [-1, 1].
 
     Returns:
-      two arrays of the same shape, each adding up to 1.
+        two arrays of the same shape, each adding up to 1.
     """
     sine = np.sqrt(max(0.0, 1 - cosine**2))
-    grid = comb(d, np.array([q]), np.array([s]), step=_CELL, reach=_REACH)
-
-    def cells(below: np.ndarray, above: np.ndarray) -> np.ndarray:
-        """Masses between the edges, each from the tail it lies in, so that no rounding invents any."""
-        left = np.diff(np.concatenate([[0.0], below, [1.0]]))
-        right = -np.diff(np.concatenate([[1.0], above, [0.0]]))
-        return np.maximum(np.where(np.append(below, 1.0) < 0.5, left, right), 0.0)
-
-    def gaussian_cells(y: np.ndarray) -> np.ndarray:
-        return cells(ndtr(y / s), ndtr(-y / s))
+    spread = np.array([s])
+    grid = comb(
+        d, np.array([q]), spread, step=_PAIR_CELL, reach=_GRID_REACH, lightest=_SCAN_LIGHTEST
+    )
 
     def edges(low: float, high: float) -> np.ndarray:
-        return np.arange(low - _REACH * s, high + _REACH * s, s * _CELL)
+        return np.arange(low - _GRID_REACH * s, high + _GRID_REACH * s, s * _PAIR_CELL)
+
+    def gaussian_cells(edge: np.ndarray) -> np.ndarray:
+        edge = np.concatenate([[-np.inf], edge / s, [np.inf]])
+        return _masses(edge[:-1], edge[1:])
 
     # Silence may lie far below every likely sum: then its surroundings get cells of their own.
+    half = grid.step / 2
+    edge = np.append(grid.y[0] - half, grid.y[0, -1] + half)
     near = edges(0.0, 0.0)
-    near = near[near < grid.y[0, 0]]
-    stay = gaussian_cells(np.concatenate([near, grid.y[0]]))
+    near = near[near < edge[0]]
+    stay = gaussian_cells(np.concatenate([near, edge]))
 
     def mixture_cells(shift: float) -> np.ndarray:
-        below, above = (
-            np.minimum(grid.mixture(lambda y, sign=sign: ndtr(sign * y[None] / s), shift)[0], 1.0)
-            for sign in (1, -1)
-        )
-        return cells(np.concatenate([0 * near, below]), np.concatenate([0 * near + 1, above]))
+        # Sums of positive masses: differences of sums would invent mass between the counts.
+        inner = np.exp(_log_mixture_cells(grid, spread, shift, slice(None))[0])
+        outer = [
+            grid.mixture(
+                lambda y, sign=sign: ndtr(sign * (y + sign * -half)[None] / s), shift, end
+            )[0]
+            for sign, end in ((1, slice(0, 1)), (-1, slice(grid.y.shape[1] - 1, None)))
+        ]
+        return np.concatenate([0 * near, outer[0], inner, outer[1]])
 
     m0, m1 = mixture_cells(0.0), mixture_cells(cosine)
     across = edges(0.0, sine)

@@ -25,9 +25,8 @@ from repro.accounting.gaussian import (
 )
 from repro.accounting.mechanism import Mechanism, frozen_field
 from repro.accounting.random_participation.lower import (
-    COSINES,
     log_aligned,
-    log_oblique,
+    log_oblique_best,
     pair_masses,
 )
 from repro.accounting.random_participation.upper import log_split_bound
@@ -55,7 +54,7 @@ def _store(instance, **checks) -> None:
 
 
 def _log_upper(epsilon, s, p, q, d: int, direction: str) -> np.ndarray:
-    """The repaired Theorem 4.1 (see ``_split``) in chunks; all arrays of shape (n,)."""
+    """The repaired Theorem 4.1 (see `upper`) in chunks; all arrays of shape (n,)."""
     factor, log_w1, log_w0 = weights(epsilon, p, q, direction)
     result = np.full(epsilon.shape, -np.inf)
     usable = np.flatnonzero(np.isfinite(factor))
@@ -186,10 +185,10 @@ class RandomParticipation(Mechanism):
 
 def _log_lower(epsilon, s, p, q, d: int, direction: str) -> np.ndarray:
     """Best explicit pair; all arrays of shape (n,)."""
-    towards = 1.0 if direction == "remove" else -1.0
-    candidates = [log_aligned(epsilon, s, p, q, d, direction)]
-    candidates += [log_oblique(epsilon, s, p, q, d, towards * c, direction) for c in COSINES]
-    return np.maximum.reduce(candidates)
+    return np.maximum(
+        log_aligned(epsilon, s, p, q, d, direction),
+        log_oblique_best(epsilon, s, p, q, d, direction),
+    )
 
 
 @dataclass(frozen=True)
@@ -232,7 +231,8 @@ class WeakClientSampling(_TwoRates):
         alpha = orders(alpha)
         inner = (alpha - 1) * sampled_gaussian_rdp(self.sigma / self.clip, self.q, alpha)
         with np.errstate(divide="ignore"):
-            return np.logaddexp(np.log1p(-self.p), np.log(self.p) + inner) / (alpha - 1)
+            value = np.logaddexp(np.log1p(-self.p), np.log(self.p) + inner) / (alpha - 1)
+        return np.maximum(value, 0.0)  # a mean of ratios of at least 1, up to rounding
 
     def _pld(self, method, interval):
         local = PoissonGaussian(self.sigma, rate=self.q, sensitivity=self.clip)._pld(

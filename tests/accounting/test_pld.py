@@ -1,0 +1,53 @@
+"""One file alone reads dp-accounting's private fields, and what it reads is what dp-accounting answers."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from dp_accounting.pld import pld_pmf
+
+import repro.accounting
+from repro.accounting import PoissonGaussian
+from repro.accounting._losses import profile, threshold
+from repro.accounting._pld import losses, one_sided
+
+PRIVATE = re.compile(
+    r"\._(pmf_remove|pmf_add|probs|loss_probs|lower_loss|infinity_mass|discretization|symmetric)\b"
+    r"|[\"']_(pmf_remove|pmf_add)[\"']"
+)
+
+
+def test_no_other_module_reads_private_fields():
+    folder = Path(repro.accounting.__file__).parent
+    readers = {path.name for path in folder.rglob("*.py") if PRIVATE.search(path.read_text())}
+    assert readers == {"_pld.py"}
+
+
+def test_masses_are_those_of_dp_accounting():
+    distribution = PoissonGaussian(1.0, rate=0.2).pld(interval=1e-3)
+    remove, add = one_sided(distribution)
+    assert one_sided(distribution, "remove") == [remove]
+    assert one_sided(distribution, "add") == [add]
+    epsilon = np.array([0.0, 0.1, 0.5, 2.0])
+    got = np.maximum(profile(remove, epsilon), profile(add, epsilon))
+    want = [distribution.get_delta_for_epsilon(e) for e in epsilon]
+    np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-15)
+    for side in (remove, add):
+        interval, first, mass, infinite = losses(side)
+        assert interval == 1e-3 and first < 0 < first + mass.size
+        assert mass.sum() + infinite == pytest.approx(1, abs=1e-9)
+
+
+@pytest.mark.parametrize("largest", [5.0, 650.0, 900.0, 5000.0])
+def test_epsilon_of_losses_beyond_the_range_of_doubles(largest):
+    """Two losses, -largest and largest: epsilon was 0 or too small where exp(loss) has no double."""
+    weight = 0.25
+    pmf = pld_pmf.create_pmf({-int(largest): 1 - weight, int(largest): weight}, 1.0, 0.0, True)
+    delta = np.array([1e-3, 0.1, 0.2])
+    found = threshold(pmf, delta)
+    np.testing.assert_allclose(found, largest + np.log1p(-delta / weight), rtol=1e-12)
+    np.testing.assert_allclose(profile(pmf, found), delta, rtol=1e-9)
+    assert threshold(pmf, np.array([0.3]))[0] == 0
