@@ -25,13 +25,14 @@ def resnet_bottom(
     convolution with a norm replaces the shortcut.
 
     Args:
-      blocks: 0 (stem only) to 4.
-      width: channels of the stem, >= 1. colours: of the image, >= 1.
-      kernel: side of the stem's convolution: 3 for 32x32 images, 7 for large ones.
-      norm: count the two numbers a channel of each batch norm.
+        blocks: 0 (stem only) to 4.
+        width: channels of the stem, >= 1.
+        colours: of the image, >= 1.
+        kernel: side of the stem's convolution: 3 for 32x32 images, 7 for large ones.
+        norm: count the two numbers a channel of each batch norm.
 
     Raises:
-      ValueError: an argument out of range.
+        ValueError: an argument out of range.
     """
     integer("blocks", blocks, 0, 4)
     width, colours = integer("width", width, 1), integer("colours", colours, 1)
@@ -54,7 +55,7 @@ def transformer_bottom(blocks: int = 2, *, width: int = 768, hidden: int = 1536)
     The number of heads does not change it.
 
     Raises:
-      ValueError: an argument out of range.
+        ValueError: an argument out of range.
     """
     integer("blocks", blocks, 0)
     width, hidden = integer("width", width, 1), integer("hidden", hidden, 1)
@@ -95,19 +96,19 @@ def participant_bytes(
     """Bytes of one participant in one round.
 
     Args:
-        network: the model.
-        shape: of one input, without the batch.
-        depth: blocks at the client, 1 to 4.
-        records: that it passes through its bottom in the round, iterations times batch, >= 1.
-        ratio: share of personal masks, in [0, 1].
+            network: the model.
+            shape: of one input, without the batch.
+            depth: blocks at the client, 1 to 4.
+            records: that it passes through its bottom in the round, iterations times batch, >= 1.
+            ratio: share of personal masks, in [0, 1].
 
     Returns:
-        "smashed" (activations up, as many bytes of gradients down) and "labels" (up); for the
-        model "weights" (up and down: SplitFed, and SplitFed-PM's probabilities), "bits" (up:
-        PM-SFL's shared masks) and "indicator" (up, where there are personal masks).
+            "smashed" (activations up, as many bytes of gradients down) and "labels" (up); for the
+            model "weights" (up and down: SplitFed, and SplitFed-PM's probabilities), "bits" (up:
+            PM-SFL's shared masks) and "indicator" (up, where there are personal masks).
 
     Raises:
-        ValueError: an argument out of range.
+            ValueError: an argument out of range.
     """
     records, ratio = integer("records", records, 1), float(in_unit("ratio", ratio))
     bottom, _ = split(network, depth)

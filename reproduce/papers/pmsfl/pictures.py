@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 from numpy.typing import ArrayLike, NDArray
 
-from repro.accounting.pmsfl import masked, printed
+from repro.accounting.pmsfl import printed, releases
 from repro.report import style
 from reproduce.papers.pmsfl import compare
 from reproduce.papers.pmsfl.tables import COLUMNS, CONTROL, SETTINGS
@@ -312,8 +312,8 @@ def privacy_overview(
     for k, c in enumerate((0.1, 0.3)):
         formula = printed.smashed_epsilon(1.0, dimension=small, floor=c)
         style.curve(theorem, small, formula, k, label=f"Theorem 2, c = {c:g}")
-        attained = float(masked.masked_laplace_epsilon(1.0, keep=1 - c))
-        proved = float(masked.masked_laplace_bound(1.0, keep=1 - c))
+        attained = float(releases.masked_laplace_epsilon(1.0, keep=1 - c))
+        proved = float(releases.masked_laplace_bound(1.0, keep=1 - c))
         look = {"color": style.PALETTE[k]}
         theorem.axhline(attained, **look, ls=(0, (1, 2)), lw=1.2, label=f"attained, c = {c:g}")
         theorem.axhline(proved, **look, ls=style.DASHES[3], lw=1, label=f"proved, c = {c:g}")

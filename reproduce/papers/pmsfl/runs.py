@@ -73,7 +73,7 @@ def pmsfl_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
 
     Args:
         config: JSON-able, exactly the keys of `keys_of(method)`. "data" (of
-            `split_data.FEDERATIONS`), "clients"; "heterogeneous": clients hold 1, 2, 3, 4 blocks in
+            `federations.FEDERATIONS`), "clients"; "heterogeneous": clients hold 1, 2, 3, 4 blocks in
             turn, instead of two each; "width", "layers" (ResNet) and "heads" (Transformer) of the
             network; "method" (of `METHODS`); "rounds", "participation", "iterations", "batch",
             "rate", "mask_rate", "floor", "gradient" as in `Plan`; "evaluate_every"; "reference" and
@@ -202,10 +202,12 @@ def _evaluate(
     method: SplitMethod, config: Mapping[str, Any], number: int, notes: dict[str, Any]
 ) -> None:
     """Note accuracy, loss and bytes after `number` rounds."""
-    found = client_accuracies(method, number, reference=config["reference"], chunk=config["chunk"])
+    accuracies = client_accuracies(
+        method, number, reference=config["reference"], chunk=config["chunk"]
+    )
     notes["round"].append(number)
-    notes["accuracy"].append(round(float(found.mean()), _DIGITS))
-    notes["clients"] = [round(float(value), _DIGITS) for value in found]
+    notes["accuracy"].append(round(float(accuracies.mean()), _DIGITS))
+    notes["clients"] = [round(float(value), _DIGITS) for value in accuracies]
     if isinstance(method.kind, MaskTraining):
         used = masks.kept_inside(method.shared, method.kind.floor)
         notes["frozen"].append(round(float(masks.frozen(used).float().mean()), _DIGITS))

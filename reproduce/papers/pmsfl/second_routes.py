@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.stats import binom
 
 from repro._validate import broadcastable, in_unit, integer, positive
@@ -20,13 +21,15 @@ def all_masks(cells: int) -> np.ndarray:
     return np.array(list(itertools.product((0.0, 1.0), repeat=integer("cells", cells, 1, 16))))
 
 
-def mask_chances(masks: np.ndarray, keep) -> np.ndarray:
+def mask_chances(masks: np.ndarray, keep: ArrayLike) -> np.ndarray:
     """Probability of each mask when coordinates are kept independently, product over the last axis."""
     keep = in_unit("keep", keep)
     return np.prod(np.where(masks > 0, keep, 1 - keep), axis=-1)
 
 
-def masked_loss(first: np.ndarray, second: np.ndarray, keep, *, epsilon: float) -> np.ndarray:
+def masked_loss(
+    first: np.ndarray, second: np.ndarray, keep: ArrayLike, *, epsilon: float
+) -> np.ndarray:
     """Largest log ratio of the densities of a masked sum with Laplace noise, on two inputs, exact.
 
     The output is sum_j M_j z_j + noise of scale 1 / epsilon. Between two possible sums both densities
@@ -34,15 +37,15 @@ def masked_loss(first: np.ndarray, second: np.ndarray, keep, *, epsilon: float) 
     out.
 
     Args:
-      first, second: z_j = w_j x_j for the two inputs, shape (..., d), d <= 8.
-      keep: probabilities that the M_j are 1, broadcast with them.
-      epsilon: > 0.
+        first, second: z_j = w_j x_j for the two inputs, shape (..., d), d <= 8.
+        keep: probabilities that the M_j are 1, broadcast with them.
+        epsilon: > 0.
 
     Returns:
-      shape (...), one direction: `first` against `second`.
+        shape (...), one direction: `first` against `second`.
 
     Raises:
-      ValueError: an argument out of range, or shapes that do not broadcast.
+        ValueError: an argument out of range, or shapes that do not broadcast.
     """
     epsilon = float(positive("epsilon", epsilon))
     first, second = finite_numbers("first", first), finite_numbers("second", second)
@@ -72,8 +75,11 @@ def search_masked_loss(
     perturbed and tried again, 20 times.
 
     Args:
-      rng: source of the draws.
-      dimension: d <= 6. floor: c in (0, 1/2). epsilon: > 0. tries: pairs in each turn, >= 10.
+        rng: source of the draws.
+        dimension: d <= 6.
+        floor: c in (0, 1/2).
+        epsilon: > 0.
+        tries: pairs in each turn, >= 10.
     """
     d, tries = integer("dimension", dimension, 1, 6), integer("tries", tries, 10)
     c = float(margin(floor))
@@ -106,7 +112,10 @@ def inversion_errors(
     """|x - x^| of the attacker of Theorem 1, who inverts w o M^ (by the pseudo-inverse), per guess.
 
     Args:
-      weights: (m, n). mask: (m, n). guesses: (..., m, n). x: (n,).
+        weights: (m, n).
+        mask: (m, n).
+        guesses: (..., m, n).
+        x: (n,).
     """
     _fits("mask", mask, weights.shape)
     _fits("x", x, weights.shape[1:])
@@ -115,17 +124,23 @@ def inversion_errors(
 
 
 def averaging_errors(
-    weights: np.ndarray, keep: np.ndarray, x: np.ndarray, views: np.ndarray, rng
+    weights: np.ndarray,
+    keep: np.ndarray,
+    x: np.ndarray,
+    views: np.ndarray,
+    rng: np.random.Generator,
 ) -> np.ndarray:
     """|x - x^| / |x| of one who averages smashed data of one input and solves for w o p.
 
     Args:
-      weights: (m, n), m >= n. keep: p, (m, n). x: (n,).
-      views: ascending numbers of smashed vectors to average, each >= 1, shape (k,).
-      rng: draws the masks.
+        weights: (m, n), m >= n.
+        keep: p, (m, n).
+        x: (n,).
+        views: ascending numbers of smashed vectors to average, each >= 1, shape (k,).
+        rng: draws the masks.
 
     Returns:
-      shape (k,).
+        shape (k,).
     """
     _fits("keep", in_unit("keep", keep), weights.shape)
     _fits("x", x, weights.shape[1:])
@@ -148,10 +163,12 @@ def row_matches(weights: np.ndarray, inputs: np.ndarray, smashed: np.ndarray) ->
     Every mask of a row is tried. An input for which some row has none is impossible.
 
     Args:
-      weights: (m, n), n <= 16. inputs: (k, n). smashed: (m,).
+        weights: (m, n), n <= 16.
+        inputs: (k, n).
+        smashed: (m,).
 
     Returns:
-      counts, shape (k, m); equality up to 1e-9 of the largest product.
+        counts, shape (k, m); equality up to 1e-9 of the largest product.
     """
     _fits("smashed", smashed, weights.shape[:1])
     _fits("inputs", inputs, (len(inputs), weights.shape[1]))
@@ -175,15 +192,15 @@ def frozen_by_drift(participants: int, rounds: int, *, start: float = 0.5) -> np
     can bring a coordinate back.
 
     Args:
-        participants: K, 1 to 2000.
-        rounds: >= 0.
-        start: theta_0, in [0, 1].
+            participants: K, 1 to 2000.
+            rounds: >= 0.
+            start: theta_0, in [0, 1].
 
     Returns:
-        Shape (rounds + 1,), rising from 0 (or 1 where `start` is 0 or 1) towards 1.
+            Shape (rounds + 1,), rising from 0 (or 1 where `start` is 0 or 1) towards 1.
 
     Raises:
-        ValueError: an argument out of range.
+            ValueError: an argument out of range.
     """
     participants, rounds = (
         integer("participants", participants, 1, 2000),

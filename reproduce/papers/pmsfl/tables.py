@@ -184,22 +184,22 @@ def finals(found: Sequence[Mapping[str, Any]]) -> NDArray[np.float64]:
 
 def reduction(results: Sequence[Mapping[str, Any]], rounds: Sequence[int]) -> str:
     """What was reduced against the paper, for a picture's footer."""
-    told = dict.fromkeys(r["data"]["stand_in"] for r in results if r["data"]["stand_in"])
+    stand_ins = dict.fromkeys(r["data"]["stand_in"] for r in results if r["data"]["stand_in"])
     sizes = sorted({sum(result["sizes"]) for result in results})
     many = f"{min(rounds)} to {max(rounds)}" if min(rounds) < max(rounds) else f"{max(rounds)}"
     return "; ".join(
-        [*told, f"networks of {sizes[0]:,} to {sizes[-1]:,} block weights; {many} rounds"]
+        [*stand_ins, f"networks of {sizes[0]:,} to {sizes[-1]:,} block weights; {many} rounds"]
         if len(sizes) > 1
-        else [*told, f"a network of {sizes[0]:,} block weights; {many} rounds"]
+        else [*stand_ins, f"a network of {sizes[0]:,} block weights; {many} rounds"]
     )
 
 
 def sources(results: Sequence[Mapping[str, Any]]) -> str:
     """Every data set of some results with its checksum."""
-    told = dict.fromkeys(
+    described = dict.fromkeys(
         f"{r['data']['name']}: {r['data']['source']}, sha256 {r['data']['sha256']}" for r in results
     )
-    return "; ".join(told)
+    return "; ".join(described)
 
 
 def commits(records: Sequence[Mapping[str, Any]], profile: str) -> str:

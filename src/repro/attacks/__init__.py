@@ -2,7 +2,7 @@
 
 `reconstruction` fits images to smashed data and gradients, given a `priors.Prior` of images and a
 belief about the client's weights (`beliefs`); `attackers` and `persistent` are those of
-pmsfl's Figures 2 and 5.
+pmsfl, sections 3 and 6.4.
 """
 
 from repro.attacks.beliefs import Averaged, Inferred, InferredEach, Known

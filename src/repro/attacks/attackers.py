@@ -1,4 +1,4 @@
-"""The attackers of pmsfl's Figures 2 and 5: what each has seen, and what it believes.
+"""Attackers of split learning: what each has seen, and what it believes (pmsfl, section 6.4).
 
 Every function returns reconstructions by name, shape (n, channels, h, w). All attackers have the
 same public images and the same optimiser; they differ in knowledge. No attacker sees a truth.
@@ -27,8 +27,10 @@ class Attackers:
     Args:
         victim: the federation.
         batch: the images and what is public.
-        config: "public", "steps", "restarts", "variation", "seen", "samples", "averaged", "guesses"
-            as in `reconstruction_experiments.reconstruction_run`.
+        config: "public", how many images of other clients the attacker has, >= 2; "steps" of a fit
+            and its "restarts", >= 1; "variation", weight of the total variation where no images are
+            public, >= 0; "samples" and "averaged", masks averaged by an attacker who has seen the
+            batch once and often, >= 1; "guesses", masks tried, >= 1.
         seed: >= 0.
     """
 

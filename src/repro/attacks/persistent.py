@@ -23,8 +23,8 @@ class PersistentAttackers(Attackers):
 
     Args:
         victim, batch, seed: as for `Attackers`.
-        config: "public", "steps", "restarts", "copies", "versions" as in
-            `persistent_experiments.persistent_run`.
+        config: "public", "steps", "restarts" as for `Attackers`; "copies", of which each mask is
+            inferred, >= 1; "versions", masks averaged to fit the mean of many copies, >= 1.
     """
 
     def on_noise(self, noises: Mapping[str, Noise], count: int) -> dict[str, Tensor]:

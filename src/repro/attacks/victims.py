@@ -71,7 +71,9 @@ class Victim:
     """A trained federation, attacked between two rounds.
 
     Args:
-        config: keys as in `reconstruction_experiments.reconstruction_run`.
+        config: "width", "layers" and "depth" (blocks at the clients, 1 to 3) of the ResNet; "rounds",
+            "participation", "iterations", "batch", "rate", "mask_rate", "floor", "gradient" as in
+            `Plan`.
         data: the federation's records.
         method: "splitfed" or "pmsfl".
         seed: >= 0.

@@ -18,12 +18,37 @@ s = 0.
 **Adam.** After R steps from a common start, at rate eta, a score has moved by at most `adam_reach`,
 whatever the gradients: |m_t| / sqrt(v_t) is bounded by the Cauchy-Schwarz inequality. That, and no
 noise, is what bounds the epsilon of an upload of PM-SFL as its experiments run it.
+
+Laplace noise on what a randomly masked layer sends is the setting of Theorem 2.
+
+**Theorem 2 repaired.** Let every mask keep |f_M(x) - f_M(x')|_1 <= D, let the noise have scale
+D / epsilon, let one input (x = 0) be mapped to the same output by all masks and let the zero mask,
+of probability q, map all inputs there. Then the printed formula holds. Proof. With h the density of an
+output under the zero mask, and h r_M, h r'_M those under M for x and x', the distance to the zero input
+gives r_M <= e^epsilon and the distance to x' gives r_M <= e^epsilon r'_M. With m the mean of min(1, r')
+over the other masks the ratio is at most (q + e^epsilon m) / (q + m), which grows with m <= 1 - q.
+
+**What a mask takes off, whatever the dimension.** Let the output be one number, every weight under a
+bit of its own, kept with a probability of at most p >= 1/2, and let D bound |f_M(x)|, |f_M(x')| and
+|f_M(x) - f_M(x')| under all masks M. Then epsilon is at most `masked_laplace_bound`. Proof. In units of
+D let y be the difference of the outputs; the positive parts of its terms sum to at most 1, so do the
+negative ones. |y| is convex in the terms, so its mean is largest at one positive and one negative
+term: p_i (1 - p_j) + p_j (1 - p_i) <= p, or at a single one. So E|y| <= p. Let r, r' be the densities
+over that of the zero mask: both lie in [e^-epsilon, e^epsilon], and r <= e^(epsilon |y|) r'. For R > 1
+and c <= epsilon R the largest r - R r' - c |y| under these limits is at |y| = 0, r' = e^-epsilon, or at
+|y| = 1, r' = 1 (convex in |y| as far as e^(epsilon |y|) < R, increasing from there on). Choose R and c
+so that both are -c p: then E r <= R E r', and R is the bound. Layers of many outputs, each weight still
+under a bit of its own: outputs are independent, their largest differences sum to at most D, and with
+e^epsilon = x the bound F(epsilon) satisfies sum F(epsilon_k) <= F(sum epsilon_k), as epsilon - F is
+concave up to its one inflection and decreases beyond. A bit that several outputs share, as in a
+convolution, makes this false.
 """
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.polynomial.legendre import leggauss
+from numpy.typing import ArrayLike
 from scipy.special import gammaln, ndtr, xlog1py, xlogy
 
 from repro._validate import (
@@ -42,37 +67,24 @@ from repro.accounting.gaussian import GaussianMechanism, orders
 from repro.accounting.laplace import SummedLaplace
 from repro.accounting.pmsfl.printed import margin
 
-__all__ = [
-    "RELATIONS",
-    "adam_reach",
-    "binary_upload_epsilon",
-    "binary_upload_rdp",
-    "concentrated_epsilon",
-    "local_noise",
-    "mask_delta",
-    "mask_epsilon",
-    "noised_probability",
-    "run_epsilon",
-]
-
 RELATIONS = ("add or remove", "replace", "client")
 
 
-def mask_delta(epsilon, *, first: float, second: float, count: int) -> np.ndarray:
+def mask_delta(epsilon: ArrayLike, *, first: float, second: float, count: int) -> np.ndarray:
     """Hockey-stick divergence of n Bernoulli(first) coordinates from n Bernoulli(second), exact.
 
     One direction; exchange the two for the other.
 
     Args:
-      epsilon: >= 0, scalar or array.
-      first, second: probabilities in [0, 1].
-      count: n >= 1.
+        epsilon: >= 0, scalar or array.
+        first, second: probabilities in [0, 1].
+        count: n >= 1.
 
     Returns:
-      delta in [0, 1], of the shape of `epsilon`.
+        delta in [0, 1], of the shape of `epsilon`.
 
     Raises:
-      ValueError: an argument out of range.
+        ValueError: an argument out of range.
     """
     epsilon = nonnegative("epsilon", epsilon)
     first, second = _number("first", first, in_unit), _number("second", second, in_unit)
@@ -81,7 +93,7 @@ def mask_delta(epsilon, *, first: float, second: float, count: int) -> np.ndarra
     return np.exp(log_sum(log_diff(log_p, epsilon[..., None] + log_q), axis=-1))
 
 
-def mask_epsilon(delta, *, first: float, second: float, count: int) -> np.ndarray:
+def mask_epsilon(delta: ArrayLike, *, first: float, second: float, count: int) -> np.ndarray:
     """Smallest epsilon at which `mask_delta` is at most delta in both directions, exact.
 
     The likelihood ratio is monotone in the count, so the best event is a tail, and epsilon is the
@@ -89,14 +101,14 @@ def mask_epsilon(delta, *, first: float, second: float, count: int) -> np.ndarra
     that are unlikely under P (see `_likely`) are left out.
 
     Args:
-      delta: in (0, 1), scalar or array. Others as in :func:`mask_delta`.
+        delta: in (0, 1), scalar or array. Others as in :func:`mask_delta`.
 
     Returns:
-      epsilon >= 0, of the shape of `delta`; infinity where an outcome of more than delta is impossible
-      on the other side.
+        epsilon >= 0, of the shape of `delta`; infinity where an outcome of more than delta is impossible
+        on the other side.
 
     Raises:
-      ValueError: an argument out of range.
+        ValueError: an argument out of range.
     """
     log_delta = np.log(probability_open("delta", delta))[..., None]
     low, high = sorted((_number("first", first, in_unit), _number("second", second, in_unit)))
@@ -111,7 +123,7 @@ def mask_epsilon(delta, *, first: float, second: float, count: int) -> np.ndarra
     return np.maximum(np.maximum(*found), 0.0)
 
 
-def _number(name: str, value, check) -> float:
+def _number(name: str, value: ArrayLike, check: ArrayLike) -> float:
     """One number that passes the check."""
     array = check(name, value)
     if array.ndim:
@@ -131,20 +143,22 @@ def _log_counts(p: float, n: int, k: np.ndarray) -> np.ndarray:
     return ways + xlogy(k, p) + xlog1py(n - k, -p)
 
 
-def noised_probability(theta, sigma, *, floor) -> np.ndarray:
+def noised_probability(theta: ArrayLike, sigma: ArrayLike, *, floor: ArrayLike) -> np.ndarray:
     """E clip(theta + z, c, 1 - c), z ~ N(0, sigma^2): the law of one sampled mask coordinate.
 
     Second strategy of Theorem 3. The noise is independent in each coordinate and only the sampled
     mask leaves the client, so this number is all that its law depends on.
 
     Args:
-      theta: in [0, 1]. sigma: > 0. floor: c in (0, 1/2).
+        theta: in [0, 1].
+        sigma: > 0.
+        floor: c in (0, 1/2).
 
     Returns:
-      probabilities in [c, 1 - c], of the broadcast shape.
+        probabilities in [c, 1 - c], of the broadcast shape.
 
     Raises:
-      ValueError: an argument out of range.
+        ValueError: an argument out of range.
     """
     broadcastable(theta=theta, sigma=sigma, floor=floor)
     theta, sigma, c = in_unit("theta", theta), positive("sigma", sigma), margin(floor)
@@ -160,67 +174,78 @@ def noised_probability(theta, sigma, *, floor) -> np.ndarray:
     return c[..., 0] + np.sum(width * weight / 2 * above, axis=(-2, -1))
 
 
-def binary_upload_rdp(alpha, distance) -> np.ndarray:
+def binary_upload_rdp(alpha: ArrayLike, distance: ArrayLike) -> np.ndarray:
     """alpha |s - s'|^2 / 8, the module's theorem.
 
     Args:
-      alpha: > 1. distance: l2 distance of the scores on neighbours, >= 0.
+        alpha: > 1.
+        distance: l2 distance of the scores on neighbours, >= 0.
 
     Raises:
-      ValueError: an argument out of range.
+        ValueError: an argument out of range.
     """
     broadcastable(alpha=alpha, distance=distance)
     return orders(alpha) * nonnegative("distance", distance) ** 2 / 8
 
 
-def binary_upload_epsilon(distance, delta) -> np.ndarray:
+def binary_upload_epsilon(distance: ArrayLike, delta: ArrayLike) -> np.ndarray:
     """epsilon of one binary mask whose scores differ by at most `distance` in l2 norm.
 
     rho + 2 sqrt(rho ln(1/delta)) with rho = distance^2 / 8, the best order of the Renyi bound.
 
     Args:
-      distance: >= 0. delta: in (0, 1).
+        distance: >= 0.
+        delta: in (0, 1).
 
     Raises:
-      ValueError: an argument out of range.
+        ValueError: an argument out of range.
     """
     broadcastable(distance=distance, delta=delta)
     return concentrated_epsilon(nonnegative("distance", distance) ** 2 / 8, delta)
 
 
-def concentrated_epsilon(rho, delta) -> np.ndarray:
+def concentrated_epsilon(rho: ArrayLike, delta: ArrayLike) -> np.ndarray:
     """rho + 2 sqrt(rho ln(1/delta)): epsilon where every Renyi divergence is at most alpha rho.
 
     Such rho add up over releases: squared sensitivity over 2 sigma^2 for Gaussian noise, epsilon^2 / 2
     for any pure epsilon, distance^2 / 8 for a sampled mask.
 
     Args:
-      rho: >= 0. delta: in (0, 1).
+        rho: >= 0.
+        delta: in (0, 1).
 
     Raises:
-      ValueError: an argument out of range.
+        ValueError: an argument out of range.
     """
     broadcastable(rho=rho, delta=delta)
     rho = nonnegative("rho", rho)
     return rho + 2 * np.sqrt(-rho * np.log(probability_open("delta", delta)))
 
 
-def local_noise(sigma, *, steps, clip, batch, relation: str = "replace") -> GaussianMechanism:
+def local_noise(
+    sigma: ArrayLike,
+    *,
+    steps: ArrayLike,
+    clip: ArrayLike,
+    batch: ArrayLike,
+    relation: str = "replace",
+) -> GaussianMechanism:
     """The R noisy local steps of Theorem 3, first strategy, all scores seen: one Gaussian mechanism.
 
     Exact where a record takes part in all `steps`: R adaptive Gaussian steps of one sensitivity are
     as one step of sqrt(R) times it. A record that enters one batch an epoch takes part once an epoch.
 
     Args:
-      sigma: standard deviation of the noise on a step, > 0.
-      steps: steps in which the record takes part, > 0.
-      clip: Gamma > 0. batch: |Q_k| > 0, a public constant.
-      relation: what neighbours differ in. "add or remove" one gradient of a sum divided by the
-        constant |Q_k|: Gamma / |Q_k|. "replace": twice that, as two gradients may be opposite.
-        "client": all of a client's records, 2 Gamma, in every local step.
+        sigma: standard deviation of the noise on a step, > 0.
+        steps: steps in which the record takes part, > 0.
+        clip: Gamma > 0.
+        batch: |Q_k| > 0, a public constant.
+        relation: what neighbours differ in. "add or remove" one gradient of a sum divided by the
+            constant |Q_k|: Gamma / |Q_k|. "replace": twice that, as two gradients may be opposite.
+            "client": all of a client's records, 2 Gamma, in every local step.
 
     Raises:
-      ValueError: an argument out of range.
+        ValueError: an argument out of range.
     """
     choice("relation", relation, RELATIONS)
     broadcastable(sigma=sigma, steps=steps, clip=clip, batch=batch)
@@ -236,10 +261,12 @@ def adam_reach(steps: int, *, rate: float = 1e-3, betas: tuple[float, float] = (
     |m_t| <= (1 - b1) sqrt(sum_{i<t} (b1^2/b2)^i / (1 - b2)) sqrt(v_t).
 
     Args:
-      steps: R >= 1. rate: > 0. betas: b1, b2 in (0, 1) with b1^2 < b2.
+        steps: R >= 1.
+        rate: > 0.
+        betas: b1, b2 in (0, 1) with b1^2 < b2.
 
     Raises:
-      ValueError: an argument out of range.
+        ValueError: an argument out of range.
     """
     rate = _number("rate", rate, positive)
     pair = probability_open("betas", betas)
@@ -255,22 +282,28 @@ def adam_reach(steps: int, *, rate: float = 1e-3, betas: tuple[float, float] = (
 
 
 def run_epsilon(
-    delta, *, smashed: float, releases: int, update: float, rounds: int, interval: float = 5e-3
+    delta: ArrayLike,
+    *,
+    smashed: float,
+    releases: int,
+    update: float,
+    rounds: int,
+    interval: float = 5e-3,
 ) -> np.ndarray:
     """Total epsilon of a run: Laplace-noised smashed data and Gaussian-noised updates, composed.
 
     Exact up to the rounding of losses, upwards: privacy loss distributions of the worst pairs.
 
     Args:
-      delta: of the whole run, in (0, 1), scalar or array.
-      smashed: epsilon of one release of smashed data, > 0.
-      releases: how often the record's smashed data are sent, >= 1.
-      update: sensitivity over noise deviation of one round's update, > 0.
-      rounds: rounds in which the client takes part, >= 1.
-      interval: spacing of the losses, > 0.
+        delta: of the whole run, in (0, 1), scalar or array.
+        smashed: epsilon of one release of smashed data, > 0.
+        releases: how often the record's smashed data are sent, >= 1.
+        update: sensitivity over noise deviation of one round's update, > 0.
+        rounds: rounds in which the client takes part, >= 1.
+        interval: spacing of the losses, > 0.
 
     Raises:
-      ValueError: an argument out of range, or a delta too small to certify.
+        ValueError: an argument out of range, or a delta too small to certify.
     """
     delta = probability_open("delta", delta)
     interval = _number("interval", interval, positive)
@@ -285,3 +318,48 @@ def run_epsilon(
     if not np.all(np.isfinite(value)):
         raise ValueError(f"delta must exceed the truncated mass of the run, got {delta!r}")
     return value.reshape(delta.shape)
+
+
+# Smashed data behind a mask, Theorem 2 ------------------------------------------------------------
+
+
+def masked_laplace_epsilon(epsilon: ArrayLike, *, keep: ArrayLike) -> np.ndarray:
+    """ln(1 - p + p e^epsilon): what the worst pair found leaks through a random mask, Theorem 2.
+
+    One weight carries the whole difference and is kept with probability p; the output is far out. This
+    is a lower bound on the supremum, whatever the dimension, and exact for one weight.
+
+    Args:
+        epsilon: of the Laplace noise alone, >= 0.
+        keep: p in [0, 1], the largest keep probability.
+
+    Raises:
+        ValueError: an argument out of range.
+    """
+    broadcastable(epsilon=epsilon, keep=keep)
+    epsilon, keep = nonnegative("epsilon", epsilon), in_unit("keep", keep)
+    grown = np.expm1(np.minimum(epsilon, 700.0))
+    with np.errstate(divide="ignore"):
+        far = np.logaddexp(np.log1p(-keep), np.log(keep) + epsilon)
+    return np.where(epsilon <= 700, np.log1p(keep * grown), far)
+
+
+def masked_laplace_bound(epsilon: ArrayLike, *, keep: ArrayLike) -> np.ndarray:
+    """ln[(p e^(2 epsilon) + 1 - p) / (p e^epsilon + 1 - p)]: an upper bound whatever the dimension.
+
+    The module's theorem of a mask with a bit of its own for every weight; below epsilon for p < 1, and
+    above `masked_laplace_epsilon` by at most a factor e^epsilon in what is taken off e^epsilon.
+
+    Args:
+        epsilon: of the Laplace noise alone, >= 0.
+        keep: p in [1/2, 1], the largest keep probability; for a smaller one take 1/2.
+
+    Raises:
+        ValueError: an argument out of range.
+    """
+    broadcastable(epsilon=epsilon, keep=keep)
+    epsilon, keep = nonnegative("epsilon", epsilon), in_unit("keep", keep)
+    if np.any(keep < 0.5):
+        raise ValueError(f"keep must be in [0.5, 1], got {keep!r}")
+    rest = (1 - keep) / keep
+    return epsilon + np.log1p(rest * np.exp(-2 * epsilon)) - np.log1p(rest * np.exp(-epsilon))
