@@ -172,10 +172,14 @@ def ended_run(
         method: "upper" or "lower".
     """
     single = mechanism.pld(method=method, interval=mechanism._loss_step(method))
-    runs = [single.self_compose(int(count)) for count in rounds]
-    both = [one_sided(run) for run in runs]
+    # upper ends are alike in both directions, since a record is replaced
+    sides = one_sided(single, "remove" if method == "upper" else "both")
     target = np.array([delta])
-    return np.array([max(float(threshold(pmf, target)[0]) for pmf in pair) for pair in both])
+
+    def epsilon(count: int) -> float:
+        return max(float(threshold(side.self_compose(count), target)[0]) for side in sides)
+
+    return np.array([epsilon(int(count)) for count in rounds])
 
 
 def server_run(
