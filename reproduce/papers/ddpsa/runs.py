@@ -15,6 +15,7 @@ from repro.datasets.plane import Plane, plane
 from repro.federated.ddpsa.algorithm import Array, Variant, train
 from repro.federated.ddpsa.clients import Federation, signed_norms
 from reproduce.papers.ddpsa import measures
+from reproduce.papers.training_input import check_keys
 
 STARTS = ("uniform", "zero")
 """The first models: uniform on [-1/sqrt(2), 1/sqrt(2)], as a layer with two inputs has them in
@@ -73,7 +74,7 @@ def ddpsa_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
         ValueError: a key missing or unknown, a value out of range, or an upload that cannot be
             encoded.
     """
-    _check_keys(config, _RUN_KEYS)
+    check_keys(config, _RUN_KEYS)
     variants = [_from_config(values) for values in config["variants"]]
     seeds = range(seed, seed + integer("runs", config["runs"], 1))
     training, _, test = plane(seeds, config["records"])
@@ -120,7 +121,7 @@ def medians_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
     Raises:
         ValueError: a key missing or unknown, or a value out of range.
     """
-    _check_keys(config, _MEDIANS_KEYS)
+    check_keys(config, _MEDIANS_KEYS)
     seeds = range(seed, seed + integer("runs", config["runs"], 1))
     training, _, _ = plane(seeds, config["records"])
     plain = Variant(1, math.inf, math.inf, False, config["adam"], config["learning_rate"])
@@ -203,11 +204,6 @@ _RUN_KEYS = {
     "records", "share", "runs", "rounds", "batch", "start", "points", "pairs", "variants",
 }  # fmt: skip
 _MEDIANS_KEYS = {"records", "runs", "start", "adam", "learning_rate", "rounds"}
-
-
-def _check_keys(config: Mapping[str, Any], keys: set[str]) -> None:
-    if set(config) != keys:
-        raise ValueError(f"config must have the keys {sorted(keys)}, got {sorted(config)}")
 
 
 def _rounded(values: Array) -> list[Any]:

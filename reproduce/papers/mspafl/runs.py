@@ -15,6 +15,7 @@ from repro.datasets.adult import Table, load_adult, load_adult_stand_in
 from repro.federated.client_data import deal
 from repro.federated.mspafl.algorithm import Array, LocalTraining, Round, Variant, train
 from repro.models.logistic import recall, signed
+from reproduce.papers.training_input import check_keys
 
 _RUN = "mspafl/training"
 
@@ -75,7 +76,7 @@ def mspafl_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
         ValueError: a key missing, unknown or out of range.
         repro.datasets.DataError: the data are missing or damaged.
     """
-    _check_keys(config)
+    check_keys(config, _KEYS)
     choice("device", config["device"], ("cpu",))
     training, test = _load(config["data"], config["features"], config["test_records"])
     size = training.features.shape[1]
@@ -235,17 +236,6 @@ _KEYS = {
     "replacement", "regularisation", "clip", "sigma", "rounds", "evaluate_every", "methods", "p",
     "learning_rates", "device",
 }  # fmt: skip
-
-
-def _check_keys(config: Mapping[str, Any]) -> None:
-    for problem, keys in (
-        ("misses", _KEYS - set(config)),
-        ("has the unknown", set(config) - _KEYS),
-    ):
-        if keys:
-            raise ValueError(
-                f"config {problem} {', '.join(map(repr, sorted(keys)))}; it has {sorted(_KEYS)}"
-            )
 
 
 def _load(data: str, features: str, test_records: int) -> tuple[Table, Table]:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from repro._validate import choice, integer
 from repro.datasets import Dataset, load_cifar10, load_digits
@@ -26,6 +25,7 @@ from repro.federated.partitioning.submodels import middle_blocks, split_paramete
 from repro.models import count_parameters, evaluate
 from repro.models.residual import build_residual
 from reproduce.papers.partitioning.pretraining import Data, Pretraining, halves, pretrained
+from reproduce.papers.training_input import check_keys, tensors
 
 #: What no profile of tables 1 and 2 and section 4.2 varies, unless its parameters say so. Eight
 #: classes, 70 % and three local iterations are the paper's; the paper gives no learning rate.
@@ -73,7 +73,7 @@ def partitioning_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
         repro.datasets.DataError: the data are missing or damaged.
         FloatingPointError: training diverged.
     """
-    _check_keys(config)
+    check_keys(config, _KEYS)
     training, test = _load(config["data"])
     for_halves, for_start, for_training = (
         np.random.SeedSequence(integer("seed", seed, 0)).generate_state(3).tolist()
@@ -82,14 +82,14 @@ def partitioning_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
         choice("device", config["device"], ("cpu", "auto")) == "auto" and torch.cuda.is_available()
     )
     device = torch.device("cuda" if gpu else "cpu")
-    test_images, test_labels = _tensors(test, np.arange(len(test)), device)
+    test_images, test_labels = tensors(test, np.arange(len(test)), device)
 
     rng = np.random.default_rng(for_halves)
     reached = {"epochs": 0, "accuracy": 0.0}
     if choice("start", config["start"], ("pretrained", "scratch")) == "pretrained":
         public, private = halves(training.labels, rng)
         data = Data(
-            *_tensors(training, public, device),
+            *tensors(training, public, device),
             test_images,
             test_labels,
             len(training.classes),
@@ -101,7 +101,7 @@ def partitioning_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
         net = build_residual(config["model"], classes=len(training.classes), seed=for_start)
         net = net.to(device)
     private = rng.permutation(private)[: _held(config["records"], len(private))]
-    images, labels = _tensors(training, private, device)
+    images, labels = tensors(training, private, device)
 
     splitting = Splitting(config["submodels"], config["first"], config["last"])
     limits = [math.inf if config[k] is None else config[k] for k in ("clip", "unsplit_clip")]
@@ -249,17 +249,6 @@ _KEYS = {
 }  # fmt: skip
 
 
-def _check_keys(config: Mapping[str, Any]) -> None:
-    for problem, keys in (
-        ("misses", _KEYS - set(config)),
-        ("has the unknown", set(config) - _KEYS),
-    ):
-        if keys:
-            raise ValueError(
-                f"config {problem} {', '.join(map(repr, sorted(keys)))}; it has {sorted(_KEYS)}"
-            )
-
-
 def _pretraining(config: Mapping[str, Any]) -> Pretraining:
     return Pretraining(
         classes=config["pretrain_classes"],
@@ -290,10 +279,3 @@ def _load(data: str) -> tuple[Dataset, Dataset]:
         return load_digits("train"), load_digits("test")
     version = "subset" if data == "cifar_subset" else "official"
     return load_cifar10("train", version), load_cifar10("test", version)
-
-
-def _tensors(data: Dataset, chosen: np.ndarray, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Images (n, colours, h, w) as bytes and labels (n,) of the chosen records."""
-    images = torch.from_numpy(data.images[chosen])
-    images = images.permute(0, 3, 1, 2).contiguous() if images.ndim == 4 else images[:, None]
-    return images.to(device), torch.from_numpy(data.labels[chosen]).to(device)

@@ -21,6 +21,7 @@ from repro.datasets import Dataset, load_digits, load_emnist_byclass
 from repro.datasets.emnist import PIXEL_DEVIATION, PIXEL_MEAN
 from repro.federated.random_participation import Settings, Step, train
 from repro.models import Pixels, build, count_parameters, evaluate
+from reproduce.papers.training_input import check_keys, tensors
 
 _RUN = "random_participation/training"
 
@@ -51,7 +52,7 @@ def training_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
         repro.datasets.DataError: the data are missing or damaged.
         FloatingPointError: training diverged.
     """
-    _check_keys(config)
+    check_keys(config, _KEYS)
     training, test = _load(config["data"])
     clients, records = (
         integer("clients", config["clients"], 1),
@@ -80,8 +81,8 @@ def training_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
     network = build(config["model"], classes=len(training.classes), seed=for_model)
     model = nn.Sequential(Pixels(training.brightest, mean, deviation), network).to(device)
     held = np.random.default_rng(for_split).permutation(len(training))[: clients * records]
-    images, labels = _tensors(training, held, device)
-    test_images, test_labels = _tensors(test, np.arange(len(test)), device)
+    images, labels = tensors(training, held, device)
+    test_images, test_labels = tensors(test, np.arange(len(test)), device)
 
     curves: dict[str, list[float]] = {}
 
@@ -214,28 +215,9 @@ _KEYS = {
 }  # fmt: skip
 
 
-def _check_keys(config: dict[str, Any]) -> None:
-    for problem, keys in (
-        ("misses", _KEYS - set(config)),
-        ("has the unknown", set(config) - _KEYS),
-    ):
-        if keys:
-            raise ValueError(
-                f"config {problem} {', '.join(map(repr, sorted(keys)))}; it has {sorted(_KEYS)}"
-            )
-
-
 def _load(data: str) -> tuple[Dataset, Dataset]:
     choice("data", data, ("digits", "emnist_subset", "emnist"))
     if data == "digits":
         return load_digits("train"), load_digits("test")
     version = "subset" if data == "emnist_subset" else "official"
     return load_emnist_byclass("train", version), load_emnist_byclass("test", version)
-
-
-def _tensors(
-    data: Dataset, chosen: np.ndarray, device: torch.device
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Images (n, 1, h, w) as bytes and labels (n,) of the chosen records."""
-    images = torch.from_numpy(data.images[chosen])[:, None]
-    return images.to(device), torch.from_numpy(data.labels[chosen]).to(device)
