@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from repro import paths
+from reproduce import paths
 
 ROOMS = (
     "",

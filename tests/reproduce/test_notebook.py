@@ -13,10 +13,9 @@ import matplotlib.pyplot as plt
 import pytest
 
 import workbooks
-from repro import paths
 from repro.report import provenance
 from repro.report.numbers import DataError
-from reproduce import catalogue, references, sources
+from reproduce import catalogue, paths, references, sources
 from reproduce.claims import ClaimError
 from reproduce.notebook import Workbook, WorkbookError
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from repro import paths
+from reproduce import paths
 
 __all__ = ["FAMILIES", "family", "load_survey"]
 

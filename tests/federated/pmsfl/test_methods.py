@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from federations import CPU, OWN, config, data, make, plan
-from repro import paths
 from repro.federated.client_data import ClientData, dirichlet_split, own_tests
 from repro.federated.pmsfl import masks
 from repro.federated.pmsfl.algorithm import PMSFL
@@ -20,6 +19,7 @@ from repro.federated.pmsfl.splitfed_dp import SplitFedDP
 from repro.federated.pmsfl.splitfed_pm import SplitFedPM
 from repro.federated.pmsfl.standalone import Standalone
 from repro.models.split import resnet18, split, transformer
+from reproduce import paths
 from reproduce.papers.pmsfl.federations import load_clients
 from reproduce.papers.pmsfl.runs import METHODS, depths, device_of, keys_of, pmsfl_run
 

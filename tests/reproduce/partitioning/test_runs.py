@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from repro import paths
+from reproduce import paths
 from reproduce.papers.partitioning.compare import is_full, reduction, sampling_spent, spent
 from reproduce.papers.partitioning.runs import (
     partitioning_run,
