@@ -13,9 +13,8 @@ import matplotlib.pyplot as plt
 import pytest
 
 import workbooks
-from repro.report import provenance
 from repro.report.numbers import DataError
-from reproduce import catalogue, paths, references, sources
+from reproduce import catalogue, paths, provenance, references, sources
 from reproduce.claims import ClaimError
 from reproduce.notebook import Workbook, WorkbookError
 
