@@ -9,8 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from repro import paths
-from reproduce import catalogue
+from reproduce import catalogue, paths
 
 NO_TESTS = 5
 """The exit code of pytest when there is no test of the kind asked for."""

@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from repro import paths
+from reproduce import paths
 from reproduce.claims import Claim, ClaimError, parameter_names
 from reproduce.parameters import ParameterError, check, declared
 

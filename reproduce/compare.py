@@ -31,8 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from repro import paths
-from reproduce import catalogue, state
+from reproduce import catalogue, paths, state
 from reproduce.destination import Destination
 
 SHOWN = 8

@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from repro import paths
+from reproduce import paths
 
 
 @dataclass(frozen=True)

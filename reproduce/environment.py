@@ -6,20 +6,24 @@ Run by `python.sh` with any Python that is new enough; standard library only. An
 conda environment is used when it holds every pinned version. Otherwise `.venv` is made with pip
 from `requirements.lock`. A stamp with a hash of what went in is written last, so that a `.venv`
 left unfinished by a kill is told from a whole one and made again, and one that is out of date is
-brought up to date. Of several processes that want it at once, one works and the others wait.
+brought up to date. Of several processes that want it at once, one works and the others wait. A
+`.venv` that is a link to a folder elsewhere is shared with other checkouts: it is used where it
+fits, and never changed.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 import sysconfig
+import tomllib
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -139,18 +143,37 @@ def own() -> Path:
     if _whole():
         return python
     try:
-        with _alone():
-            if not _whole():  # another process may have made it meanwhile
+        with _alone() if VENV.resolve().parent.is_dir() else nullcontext():
+            if VENV.is_symlink():
+                _check_shared(python)
+            elif not _whole():  # another process may have made it meanwhile
                 _make(python)
     except OSError as problem:
         raise EnvironmentProblem(f"cannot make {VENV}: {problem.strerror or problem}") from problem
     return python
 
 
+def _check_shared(python: Path) -> None:
+    """Refuse a `.venv` that is a link and does not fit; other checkouts may be using it."""
+    usable = os.access(python, os.X_OK) and not (VENV / UNFINISHED).exists()
+    if usable and (_whole() or _call(python, __file__, "--check", quiet=True)):
+        return
+    raise EnvironmentProblem(
+        f"{VENV} is a link to {os.readlink(VENV)}, which does not hold what {LOCK.name} asks for; "
+        "make it up to date in the checkout it belongs to, or remove the link"
+    )
+
+
 def key() -> str:
-    """A hash of what the environment is made from."""
-    content = LOCK.read_bytes() + (ROOT / "pyproject.toml").read_bytes()
-    return hashlib.sha256(content).hexdigest()
+    """A hash of what pip installs from: the pins, and how the project itself is built.
+
+    The settings of tools (ruff, pytest) in `pyproject.toml` do not count.
+    """
+    content = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    packages = content.get("tool", {}).get("setuptools")
+    built = [content.get("build-system"), content.get("project"), packages]
+    text = LOCK.read_text(encoding="utf-8") + json.dumps(built, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _whole() -> bool:
@@ -171,7 +194,7 @@ def _make(python: Path) -> None:
         return
     _say(f"{'updating' if usable else 'making'} {VENV} from {LOCK.name}; this takes a few minutes")
     if not usable:
-        if VENV.is_symlink() or VENV.is_file():
+        if VENV.is_file():
             VENV.unlink()
         elif VENV.exists():
             shutil.rmtree(VENV)
@@ -212,10 +235,14 @@ def _call(program: Path, *arguments: object, quiet: bool = False) -> bool:
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """Wait until no other process works on `.venv`; the lock ends with the process."""
+    """Wait until no other process works on `.venv`; the lock ends with the process.
+
+    The lock file stands beside the real folder, so that all checkouts that link to it share it.
+    """
     import fcntl
 
-    with open(ROOT / ".venv.lock", "w") as stream:
+    folder = VENV.resolve()
+    with open(folder.with_name(f"{folder.name}.lock"), "w") as stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -13,25 +13,16 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
-import platform
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from repro import paths
-from reproduce import catalogue, sources
+from reproduce import catalogue, paths, provenance, sources
 from reproduce.catalogue import Figure
-
-PACKAGES = (
-    *("torch", "numpy", "scipy", "scikit-learn", "pandas", "mpmath", "sympy", "dp-accounting"),
-    *("matplotlib", "pillow", "papermill", "ipykernel"),
-)
-"""Packages whose version can change a number, a pixel or how a notebook runs."""
 
 _REFERENCE = re.compile(r"(repro(?:duce)?(?:\.\w+)+):\w+")
 _TASK = re.compile(r"[A-Za-z]\w*/[A-Za-z]\w*")
@@ -62,14 +53,9 @@ def digest(value: Any) -> str:
 
 
 def versions() -> dict[str, str]:
-    """The versions of Python (without the patch level) and of `PACKAGES`."""
-    found = {"python": ".".join(platform.python_version_tuple()[:2])}
-    for name in PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
+    """The versions that a result depends on: packages, and Python without the patch level."""
+    found = provenance.versions()
+    return found | {"python": found["python"].rpartition(".")[0]}
 
 
 def notebook_closure(entry: Figure) -> dict[str, str]:

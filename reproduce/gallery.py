@@ -15,9 +15,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from repro import paths
 from repro.atomic import WriteError, write_text
-from reproduce import catalogue, ledger, state
+from reproduce import catalogue, ledger, paths, state
 
 BEGIN = "<!-- gallery: begin (written by `make gallery`; edits are lost) -->"
 END = "<!-- gallery: end -->"

@@ -19,10 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from repro import paths
 from repro.atomic import WriteError, write_together
 from repro.report.numbers import to_json
-from reproduce import catalogue, claims, sources
+from reproduce import catalogue, claims, paths, sources
 
 _LAST = (claims.PENDING, claims.NOT_APPLICABLE)
 ORDER = (

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import psutil
+
 import repro
 import reproduce
 
@@ -31,6 +33,22 @@ def cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def peak_memory(process: psutil.Process) -> int:
+    """The largest resident memory a process has had (Linux), else what it has now, in bytes.
+
+    Raises:
+        psutil.Error: the process has ended.
+    """
+    try:
+        with open(f"/proc/{process.pid}/status") as stream:
+            for line in stream:
+                if line.startswith("VmHWM:"):
+                    return int(line.split()[1]) * 1024
+    except (OSError, ValueError):
+        pass
+    return process.memory_info().rss
 
 
 def python_path() -> str:

@@ -19,10 +19,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from repro import paths
 from repro.atomic import write_together
 from repro.report.numbers import to_json
-from reproduce import catalogue, state
+from reproduce import catalogue, paths, state
 from reproduce.destination import Destination
 
 FRESH = "REPRO_MEASURED_FRESH"

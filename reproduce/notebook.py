@@ -24,12 +24,15 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from repro.report import figure, provenance, style
+from repro.report import figure, style
 from repro.report.numbers import DataError, plain
-from reproduce import catalogue, changes, claims, fingerprint, measured, sources
+from reproduce import catalogue, changes, claims, fingerprint, measured, provenance, sources
 from reproduce.claims import Claim, ClaimError, Decision
 from reproduce.destination import Destination
 from reproduce.parameters import ParameterError, check
+
+ORIGIN = ("id", "profile", "parameters", "data_source", "seeds")
+"""The keys of a figure's record that also stand in the metadata of its picture."""
 
 
 class WorkbookError(ValueError):
@@ -101,6 +104,7 @@ class Workbook:
         self._decisions: dict[str, Decision] = {}
         self._measured: dict[str, dict[str, Any]] = {}
         self._saved: dict[str, Any] | None = None
+        self._pictures: dict[str, bytes] = {}
         style.use()
 
     # Verdicts --------------------------------------------------------------------------------
@@ -204,21 +208,22 @@ class Workbook:
             raise WorkbookError(f"{self.id}: save needs a caption")
         numbers = plain(dict(data), "data")
         self._saved = {
-            "fig": fig,
+            "id": self.id,
+            "profile": self.profile,
+            "parameters": without_profile(self.parameters),
+            "changed": self.changed,
+            "data_source": data_source,
+            "seeds": [int(seed) for seed in seeds],
+            "notebook": sources.code_hash(self.entry.notebook),
+            "reduced": reduced,
             "caption": caption.strip(),
             "footer": self._footer(reduced),
-            "record": {
-                "id": self.id,
-                "profile": self.profile,
-                "parameters": without_profile(self.parameters),
-                "changed": self.changed,
-                "data_source": data_source,
-                "seeds": [int(seed) for seed in seeds],
-                "notebook": sources.code_hash(self.entry.notebook),
-                "reduced": reduced,
-                "data": numbers,
-            },
+            "data": numbers,
         }
+        title = f"{self.id}: {self.entry.title}"
+        self._pictures = (
+            {} if fig is None else figure.render(fig, self._saved, title=title, origin=ORIGIN)
+        )
         self._write()
 
     def measured(self, name: str, fresh: Any, factor: float = 3.0, per: str = "") -> Any:
@@ -347,18 +352,15 @@ class Workbook:
             for key, claim in self._claims.items()
             if key in self._decisions
         ]
-        record = self._saved["record"] | {
+        record = self._saved | {
             "claims": rows,
             "complete": len(rows) == len(self._claims),
         }
         seconds = time.perf_counter() - self._start
-        figure.save(
+        figure.write(
             self._files.stem,
-            self._saved["fig"],
             record,
-            title=f"{self.id}: {self.entry.title}",
-            caption=self._saved["caption"],
-            footer=self._saved["footer"],
+            self._pictures,
             beside={self._files.provenance: provenance.describe(code(self.entry), seconds)},
         )
 

@@ -27,9 +27,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from repro import paths
-from repro.report import provenance
 from repro.report.numbers import plain
+from reproduce import paths, provenance
 from reproduce.machine import THREADS, python_path, read_line
 from reproduce.progress import Watch
 from reproduce.records import Task, look_up, record_path, store

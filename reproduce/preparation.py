@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from repro import paths
 from repro.atomic import SUFFIX
-from reproduce import catalogue, sources
+from reproduce import catalogue, paths, sources
 from reproduce.catalogue import Figure
 
 SCRAP_SECONDS = 600

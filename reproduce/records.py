@@ -18,10 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from repro import paths
 from repro.atomic import write_json
 from repro.report.numbers import plain
-from reproduce import catalogue, fingerprint
+from reproduce import catalogue, fingerprint, paths
 
 _LENGTH = 20
 """Hexadecimal digits of a hash that go into a file name."""

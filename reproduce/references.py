@@ -25,10 +25,9 @@ import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
-from repro import paths
 from repro.atomic import WriteError, write_together
 from repro.report.numbers import to_json
-from reproduce import catalogue, compare, measured, replay, state
+from reproduce import catalogue, compare, measured, paths, replay, state
 from reproduce.destination import Destination
 from reproduce.preparation import preflight
 

@@ -23,8 +23,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from repro import paths
-from reproduce import catalogue, compare, executed, fingerprint, sources, state
+from reproduce import catalogue, compare, executed, fingerprint, paths, sources, state
 from reproduce.catalogue import Figure
 from reproduce.destination import Destination
 from reproduce.machine import same_output

@@ -20,14 +20,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from repro import paths
 from repro.atomic import WriteError
-from reproduce import changes, fingerprint, gallery, ledger, state
+from reproduce import changes, fingerprint, gallery, ledger, paths, state
 from reproduce.catalogue import Figure
 from reproduce.destination import Destination
-from reproduce.display import Display
+from reproduce.display import Display, Outcome
 from reproduce.machine import cores
-from reproduce.outcome import Outcome
 from reproduce.preparation import RunError, alone, check_writable, preflight, remove_scraps
 from reproduce.workers import Workers, environment
 

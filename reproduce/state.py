@@ -13,9 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from repro import paths
 from repro.atomic import write_json
-from reproduce import fingerprint
+from reproduce import fingerprint, paths
 from reproduce.destination import Destination
 
 

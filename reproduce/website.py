@@ -7,9 +7,8 @@ from collections import Counter
 from html import escape
 from pathlib import Path
 
-from repro import paths
 from repro.atomic import write_bytes, write_text
-from reproduce import catalogue
+from reproduce import catalogue, paths
 from reproduce.destination import Destination
 
 _STYLE = """

@@ -20,7 +20,7 @@ from typing import Any
 
 import psutil
 
-from reproduce.machine import read_line
+from reproduce.machine import peak_memory, read_line
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _SAMPLE = 0.2
@@ -129,23 +129,11 @@ class Memory:
         me = psutil.Process()
         for process in [me, *me.children(recursive=True)]:
             try:
-                total += _resident(process)
+                total += peak_memory(process)
             except psutil.Error:
                 continue
         with self._lock:
             self._peak = max(self._peak, total)
-
-
-def _resident(process: psutil.Process) -> int:
-    """The largest resident memory a process has had (Linux), else what it has now, in bytes."""
-    try:
-        with open(f"/proc/{process.pid}/status") as stream:
-            for line in stream:
-                if line.startswith("VmHWM:"):
-                    return int(line.split()[1]) * 1024
-    except (OSError, ValueError):
-        pass
-    return process.memory_info().rss
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from repro import paths
+from reproduce import paths
 from reproduce.machine import python_path, same_output
 
 _GRACE = 5.0

@@ -1,10 +1,11 @@
 """Which part of the project may import which; imports inside functions count like all others."""
 
 import ast
+import re
 
 import pytest
 
-from repro import paths
+from reproduce import paths
 
 ROOMS = (
     "",
@@ -148,9 +149,42 @@ def test_arrows_between_the_rooms_of_the_library_go_one_way():
             assert ROOMS.index(room(other)) <= ROOMS.index(room(name)), f"{name} imports {other}"
 
 
-def test_the_library_reads_no_catalogue_and_names_no_profile():
-    """The one TOML file it reads is the registry of data; "paper" is also a method of accounting
-    and "long" a word, so only the two other profiles are looked for."""
+def words(tree):
+    """The texts of a module's code: its string constants that are no docstrings."""
+    prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    constants = (node for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    return [
+        node.value for node in constants if isinstance(node.value, str) and id(node) not in prose
+    ]
+
+
+STRANGE = re.compile(r"\b(notebooks?|figures|reproduce|quick|desk)\b")
+"""What only the workbook has. "paper" is also a method of accounting and "long" a word, so only the
+two other profiles are looked for; `figure.dpi` is a setting of matplotlib."""
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ('"""Of notebooks."""\nX = 1\n"""In figures/."""\n', []),
+        ('X = ROOT / "notebooks"\n', ["notebooks"]),
+        ('def f(x="quick"):\n    """A desk."""\n', ["quick"]),
+        ('X = f"see figures/{name}"\n', ["figures"]),
+    ],
+)
+def test_strange_words_are_found_in_code_and_not_in_docstrings(code, found):
+    texts = words(ast.parse(code))
+    assert [match[1] for text in texts for match in STRANGE.finditer(text)] == found
+
+
+def test_the_library_names_no_folder_and_no_profile_of_the_workbook():
+    for name, path in modules({"repro": PLACES["repro"]}).items():
+        for text in words(ast.parse(path.read_text(encoding="utf-8"))):
+            assert not STRANGE.search(text), f"{name} knows the workbook: {text!r}"
+
+
+def test_the_library_reads_no_catalogue():
+    """The one TOML file it reads is the registry of data."""
     for name, path in modules({"repro": PLACES["repro"]}).items():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import):
@@ -158,5 +192,33 @@ def test_the_library_reads_no_catalogue_and_names_no_profile():
                 assert not found or name == "repro.datasets.registry", f"{name} reads TOML"
             elif isinstance(node, ast.ImportFrom):
                 assert node.module != "tomllib", f"{name} reads TOML"
-            elif isinstance(node, ast.Constant):
-                assert node.value not in ("quick", "desk"), f"{name} names a profile"
+
+
+# Size -------------------------------------------------------------------------------------------
+
+LONGEST = {"src/repro": 400, "reproduce": 400, "tests": 600}
+"""The most lines that a file below a folder may have."""
+
+FILES, LINES = 140, 18_500
+"""The most files and lines that `src/repro` may have in all."""
+
+
+def lines(folder):
+    """The number of lines of every Python file below a folder: path from the root -> lines."""
+    return {
+        path.relative_to(paths.ROOT).as_posix(): len(path.read_text(encoding="utf-8").splitlines())
+        for path in sorted((paths.ROOT / folder).rglob("*.py"))
+    }
+
+
+@pytest.mark.parametrize("folder", LONGEST)
+def test_no_file_is_too_long(folder):
+    found = lines(folder)
+    assert len(found) > 50
+    assert {name: n for name, n in found.items() if n > LONGEST[folder]} == {}
+
+
+def test_the_library_stays_thin():
+    found = lines("src/repro")
+    assert len(found) <= FILES, "join files or remove what nobody uses"
+    assert sum(found.values()) <= LINES, "remove what nobody uses"

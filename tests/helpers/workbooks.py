@@ -7,8 +7,8 @@ from pathlib import Path
 import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from repro import paths
-from reproduce import catalogue, gallery
+from repro import paths as library
+from reproduce import catalogue, gallery, paths
 
 TOML = """
 title = "A toy paper"
@@ -78,7 +78,7 @@ DERIVATIONS = (
 
 
 def build(root: Path, monkeypatch) -> Path:
-    """Lay out the toy workbook below `root`, point `repro.paths` at it, and return `root`."""
+    """Lay out the toy workbook below `root`, point both `paths` at it, and return `root`."""
     places = {
         "ROOT": root,
         "NOTEBOOKS": root / "notebooks",
@@ -95,6 +95,8 @@ def build(root: Path, monkeypatch) -> Path:
     }
     for name, place in places.items():
         monkeypatch.setattr(paths, name, place)
+        if hasattr(library, name):
+            monkeypatch.setattr(library, name, place)
     for name in ("REPRO_FIGURES", "REPRO_BUILD", "REPRO_RUNS", "REPRO_CACHE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("REPRO_ROOT", str(root))

@@ -5,8 +5,7 @@ import re
 import pytest
 
 import workbooks
-from repro import paths
-from reproduce import catalogue, parameters
+from reproduce import catalogue, parameters, paths
 
 
 @pytest.fixture

@@ -12,8 +12,7 @@ matplotlib.use("agg")
 import pytest
 
 import workbooks
-from repro import paths
-from reproduce import __main__, catalogue, changes
+from reproduce import __main__, catalogue, changes, paths
 from reproduce.claims import ClaimError
 from reproduce.notebook import Workbook, WorkbookError
 from reproduce.parameters import ParameterError

@@ -8,8 +8,7 @@ import json
 import pytest
 
 import workbooks
-from repro import paths
-from reproduce import compare, references
+from reproduce import compare, paths, references
 from reproduce.compare import Tolerance, differences
 
 STORED = {

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from contextlib import contextmanager
 from importlib.metadata import packages_distributions, requires, version
 from pathlib import Path
 
@@ -75,7 +76,7 @@ def test_what_is_imported_is_a_direct_dependency():
     names = {canonicalize_name(one.name) for one in DIRECT}
     owners = packages_distributions()
     own = {"repro", "reproduce", *sys.stdlib_module_names}
-    own |= {path.stem for path in (ROOT / "tests").glob("*.py")}
+    own |= {path.stem for path in (ROOT / "tests/helpers").glob("*.py")}
     for path in (
         p
         for folder in ("src", "reproduce", "bench", "tests")
@@ -162,16 +163,90 @@ def test_half_made_is_made_again_from_scratch(place):
     assert not (place.venv / "half-a-package").exists()
 
 
-@pytest.mark.parametrize("name", ["pyproject.toml", "requirements.lock"])
-def test_changed_pins_update_it(place, name):
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [
+        ("requirements.lock", "b==1\n"),
+        ("pyproject.toml", 'dependencies = ["b==1"]\n'),
+        ("pyproject.toml", '[tool.setuptools.packages.find]\nwhere = ["lib"]\n'),
+    ],
+)
+def test_changed_pins_update_it(place, name, more):
     environment.own()
     with open(place.root / name, "a") as stream:
-        stream.write("# more\n")
+        stream.write(more)
     place.calls.clear()
     place.failing.add("--check")  # what is installed does not meet the new pins
     environment.own()
     assert place.calls == ["--check", "-r", "-e"]
     assert environment._whole()
+
+
+def test_settings_of_tools_leave_it_alone(place):
+    environment.own()
+    place.calls.clear()
+    with open(place.root / "pyproject.toml", "a") as stream:
+        stream.write('# a comment\n[tool.pytest.ini_options]\nmarkers = ["slow: takes long"]\n')
+    environment.own()
+    assert place.calls == []
+
+
+# A .venv that links to another checkout's ---------------------------------------------------------
+
+
+@pytest.fixture
+def linked(place):
+    """The place with `.venv` a link to an environment elsewhere; returns the folder there."""
+    there = place.root / "elsewhere/.venv"
+    (there / "bin").mkdir(parents=True)
+    (there / "bin/python").symlink_to(sys.executable)
+    (there / "a-package").touch()
+    place.venv.symlink_to(there)
+    return there
+
+
+def test_a_link_is_used_where_it_fits_and_left_as_it_is(place, linked):
+    assert environment.own() == place.venv / "bin/python"
+    assert place.calls == ["--check"]
+    assert sorted(path.name for path in linked.iterdir()) == ["a-package", "bin"]
+    assert place.venv.is_symlink()
+
+
+@pytest.mark.parametrize("fault", ["other pins", "unfinished", "no interpreter", "gone"])
+def test_a_link_that_does_not_fit_is_refused_in_one_line_and_left_as_it_is(place, linked, fault):
+    place.failing.add("--check")
+    if fault == "unfinished":
+        place.failing.clear()
+        (linked / environment.UNFINISHED).touch()
+    elif fault == "no interpreter":
+        (linked / "bin/python").unlink()
+    elif fault == "gone":
+        (place.root / "elsewhere").rename(place.root / "moved")
+    before = sorted(
+        path for path in (place.root / "elsewhere").rglob("*") if path.suffix != ".lock"
+    )
+    with pytest.raises(environment.EnvironmentProblem, match="is a link to .*elsewhere") as problem:
+        environment.own()
+    assert "\n" not in str(problem.value)
+    assert place.venv.is_symlink()
+    after = sorted(path for path in (place.root / "elsewhere").rglob("*") if path.suffix != ".lock")
+    assert after == before
+    assert set(place.calls) <= {"--check"}
+
+
+def test_a_link_waits_for_the_lock_beside_the_real_folder(place, linked, monkeypatch):
+    """The checkout that owns the folder may be in the middle of its work."""
+    (linked / environment.UNFINISHED).touch()
+    with holder(linked.with_name(".venv.lock")) as other:
+
+        def say(text):
+            assert "waiting" in text
+            (linked / environment.UNFINISHED).unlink()
+            other.stdin.close()
+
+        monkeypatch.setattr(environment, "_say", say)
+        environment.own()
+    assert not (place.root / ".venv.lock").exists()
 
 
 def test_an_environment_made_by_hand_is_taken_when_it_fits(place):
@@ -190,26 +265,32 @@ def test_interpreter_that_is_gone_means_a_new_environment(place):
     assert place.calls == ["-m venv", "-r", "-e"]
 
 
-def test_a_second_process_waits_and_finds_it_made(place, monkeypatch):
+@contextmanager
+def holder(lock):
+    """Another process that holds a lock until its input ends."""
     code = (
-        "import fcntl, sys, time\n"
-        f"stream = open({str(place.root / '.venv.lock')!r}, 'w')\n"
+        "import fcntl, sys\n"
+        f"stream = open({str(lock)!r}, 'w')\n"
         "fcntl.flock(stream, fcntl.LOCK_EX)\nprint('held', flush=True)\nsys.stdin.read()\n"
     )
     pipe = subprocess.PIPE
-    other = subprocess.Popen([sys.executable, "-c", code], stdin=pipe, stdout=pipe, text=True)
-    assert other.stdout.readline() == "held\n"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=pipe, stdout=pipe, text=True) as one:
+        assert one.stdout.readline() == "held\n"
+        yield one
+
+
+def test_a_second_process_waits_and_finds_it_made(place, monkeypatch):
     waiting = []
+    with holder(place.root / ".venv.lock") as other:
 
-    def say(text):
-        if "waiting" in text:
-            waiting.append(text)
-            environment._make(place.venv / "bin/python")  # what the other process does meanwhile
-            other.stdin.close()
+        def say(text):
+            if "waiting" in text:
+                waiting.append(text)
+                environment._make(place.venv / "bin/python")  # what the other does meanwhile
+                other.stdin.close()
 
-    monkeypatch.setattr(environment, "_say", say)
-    environment.own()
-    other.wait(10)
+        monkeypatch.setattr(environment, "_say", say)
+        environment.own()
     assert waiting == ["another make is preparing .venv; waiting"]
     assert place.calls == ["-m venv", "-r", "-e"]
 

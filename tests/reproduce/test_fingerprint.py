@@ -3,8 +3,7 @@
 import pytest
 
 import workbooks
-from repro import paths
-from reproduce import catalogue, fingerprint
+from reproduce import catalogue, fingerprint, paths
 from reproduce.fingerprint import closure
 
 TREE = {

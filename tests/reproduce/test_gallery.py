@@ -11,8 +11,7 @@ matplotlib.use("agg")
 import pytest
 
 import workbooks
-from repro import paths
-from reproduce import gallery
+from reproduce import gallery, paths
 
 README = f"# Title\n\nbefore\n\n{gallery.BEGIN}\nold\n{gallery.END}\n\nafter\n"
 

@@ -11,8 +11,8 @@ matplotlib.use("agg")
 import pytest
 
 import workbooks
-from repro import atomic, paths
-from reproduce import catalogue, ledger
+from repro import atomic
+from reproduce import catalogue, ledger, paths
 
 
 @pytest.fixture

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from repro import paths
-from reproduce import __main__, catalogue
+from reproduce import __main__, catalogue, paths
 from reproduce.machine import THREADS
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 import workbooks
-from repro import paths
-from reproduce import catalogue, measured, references, runner
+from reproduce import catalogue, measured, paths, references, runner
 from reproduce.notebook import Workbook, WorkbookError
 
 SECONDS = {"clipping": [0.5, 0.7, 0.6], "noise": 0.2}

@@ -5,8 +5,7 @@ from functools import cache
 
 import pytest
 
-from repro import paths
-from reproduce import catalogue, records
+from reproduce import catalogue, paths, records
 
 RECORDS = sorted(paths.PUBLISHED.rglob("*.json"))
 WITH_RUNS = [

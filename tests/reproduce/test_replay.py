@@ -14,8 +14,7 @@ import nbformat
 import pytest
 
 import workbooks
-from repro import paths
-from reproduce import catalogue, compare, references, replay, runner
+from reproduce import catalogue, compare, paths, references, replay, runner
 from reproduce.destination import Destination
 
 FIG1, LEMMA = "toy/fig1", "toy/derivations"

@@ -12,9 +12,8 @@ import psutil
 import pytest
 
 import workbooks
-from repro import paths
 from repro.atomic import WriteError
-from reproduce import catalogue, runner, state
+from reproduce import catalogue, paths, runner, state
 from reproduce.destination import Destination
 from reproduce.machine import THREADS, python_path
 

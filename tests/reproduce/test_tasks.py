@@ -12,9 +12,8 @@ import time
 import pytest
 
 import workbooks
-from repro import paths
 from repro.report.numbers import DataError
-from reproduce import catalogue, pool, records
+from reproduce import catalogue, paths, pool, records
 from reproduce.__main__ import main
 from reproduce.machine import python_path
 from reproduce.records import Task, TaskError

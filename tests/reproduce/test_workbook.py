@@ -9,8 +9,7 @@ import tomllib
 
 import pytest
 
-from repro import paths
-from reproduce import catalogue, compare, gallery, ledger, references, sources
+from reproduce import catalogue, compare, gallery, ledger, paths, references, sources
 from reproduce.parameters import declared
 
 ENTRIES = catalogue.figures()

@@ -20,7 +20,7 @@ from html import escape
 
 import pandas as pd
 
-from repro import paths
+from reproduce import paths
 
 __all__ = ["FAMILIES", "Filterable", "family", "load_survey"]
 

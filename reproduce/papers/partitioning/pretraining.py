@@ -23,11 +23,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from repro import paths
 from repro._validate import in_unit, integer, positive
 from repro.atomic import replacing
 from repro.models import evaluate, networks, residual
 from repro.models.residual import ResidualNet, build_residual
+from reproduce import paths
 
 
 @dataclass(frozen=True)

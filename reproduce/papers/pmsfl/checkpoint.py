@@ -18,9 +18,9 @@ from typing import Any
 import torch
 
 import repro
-from repro import paths
 from repro.atomic import replacing
 from repro.federated.pmsfl.split_method import SplitMethod
+from reproduce import paths
 
 CODE = ("federated", "models", "datasets")
 """Packages of `repro` whose code decides, with this package's, what a run computes."""

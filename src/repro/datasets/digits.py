@@ -1,4 +1,4 @@
-"""scikit-learn's handwritten digits: the embedded data of the quick profile, no download."""
+"""scikit-learn's handwritten digits: embedded data, no download."""
 
 from __future__ import annotations
 

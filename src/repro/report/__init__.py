@@ -1,1 +1,1 @@
-"""Pictures: their look (`style`), their origin (`provenance`), their files (`figure`)."""
+"""Pictures: their look (`style`), their numbers (`numbers`), their files (`figure`)."""

@@ -1,9 +1,9 @@
 """Saving a picture as png, pdf and json: files that belong together, the same byte for byte.
 
-The caption and the footer are printed below the picture. What it is a function of (`ORIGIN`:
-parameters, profile, data, seeds) stands in the json, in the png (text chunks) and in the pdf
-(information dictionary). None of the three holds a date, a version, a commit or a cost, so that
-the same code, parameters and data give the same bytes.
+The caption and the footer are printed below the picture. What it is a function of (parameters,
+data, seeds) stands in the json, in the png (text chunks) and in the pdf (information dictionary).
+None of the three holds a date, a version, a commit or a cost, so that the same code, parameters
+and data give the same bytes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import io
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,9 +24,6 @@ from repro.atomic import write_together
 from repro.report import style
 from repro.report.numbers import plain, to_json
 
-ORIGIN = ("id", "profile", "parameters", "data_source", "seeds")
-"""The keys of the record that also stand in the metadata of the picture."""
-
 CAPTION_SIZE = 8.0
 """Size of the caption's and the footer's letters, in points."""
 
@@ -35,70 +32,40 @@ _SETTLE = 3  # a constrained layout starts from the last one: repeat until that 
 _EDGE = 0.12  # inches kept free at the left, the right and below
 
 
-def save(
-    stem: Path,
-    fig: Figure | None,
-    record: Mapping[str, Any],
-    *,
-    title: str = "",
-    caption: str = "",
-    footer: str = "",
-    beside: Mapping[Path, Mapping[str, Any]] | None = None,
-) -> dict[str, Any]:
-    """Write `<stem>.json`, and with a figure png and pdf; return the json's content.
+def render(
+    fig: Figure, record: Mapping[str, Any], *, title: str = "", origin: Collection[str] = ()
+) -> dict[str, bytes]:
+    """Return the bytes of the picture as "png" and "pdf", its words and metadata included.
 
     Args:
-        stem: path without ending, such as `figures/random_participation/fig1`.
-        fig: the picture, left as it was; None for a notebook that has numbers and claims only.
-        record: what goes into the json; must hold `id`, and gets `caption`, `footer` and `files`
-            (the sha256 of the png; the pdf is not committed, so nothing may depend on it).
-        title: title in the metadata of png and pdf.
-        caption: what the picture shows, printed below it (mathtext between dollar signs is
-            understood).
-        footer: reservations such as "reduced: 60 clients", printed below the caption.
-        beside: further json files of the same run: path -> content.
-
-    All files are complete on the disk before the first takes its name, and the json takes
-    its own last: an interrupted call leaves the old ones.
+        fig: the picture, left as it was.
+        record: must hold `id`. Its `caption` says what the picture shows (mathtext between dollar
+            signs is understood), its `footer` holds reservations such as "reduced: 60 clients";
+            both are printed below the picture.
+        title: title in the metadata.
+        origin: the keys of `record` that also stand in the metadata; keys that it lacks are left
+            out.
 
     Raises:
-        DataError: `record` holds a NaN, an infinity or something without a JSON form; nothing is
-            written.
-        WriteError: a file cannot be written (disk full, no permission).
+        DataError: one of these values holds a NaN, an infinity or something without a JSON form.
     """
-    content = plain(dict(record), "record")
-    content |= {"caption": caption, "footer": footer}
-    files = {} if fig is None else render(fig, content, title, caption, footer)
-    content["files"] = {
-        name: hashlib.sha256(data).hexdigest() for name, data in files.items() if name == "png"
-    }
-    parts = {stem.with_name(f"{stem.name}.{name}"): data for name, data in files.items()}
-    for path, value in (beside or {}).items():
-        parts[path] = to_json(plain(dict(value), path.name)).encode()
-    parts[stem.with_name(f"{stem.name}.json")] = to_json(content).encode()
-    write_together(parts)
-    return content
-
-
-def render(
-    fig: Figure, content: Mapping[str, Any], title: str, caption: str, footer: str
-) -> dict[str, bytes]:
-    """Return the bytes of the png and the pdf of `fig`, caption, footer and metadata included."""
-    origin = to_json({key: content[key] for key in ORIGIN if key in content}).strip()
+    made_from = {key: record[key] for key in origin if key in record}
+    source = to_json(plain(made_from, "record")).strip()
+    caption, footer = record.get("caption", ""), record.get("footer", "")
     words = re.sub(r"\s+", " ", caption)
     png = {
         "Title": title,
         "Description": words,
         "Comment": footer,
-        "Source": content["id"],
-        "Origin": origin,
+        "Source": record["id"],
+        "Origin": source,
         "Software": "matplotlib",
     }
     pdf = {
         "Title": title,
         "Subject": f"{words} {footer}".strip(),
-        "Keywords": re.sub(r"\s+", " ", origin),
-        "Creator": content["id"],
+        "Keywords": re.sub(r"\s+", " ", source),
+        "Creator": record["id"],
         "CreationDate": None,
     }
     out: dict[str, bytes] = {}
@@ -111,6 +78,42 @@ def render(
             fig.savefig(buffer, format=name, metadata=metadata, **options[name])
             out[name] = buffer.getvalue()
     return out
+
+
+def write(
+    stem: Path,
+    record: Mapping[str, Any],
+    pictures: Mapping[str, bytes],
+    *,
+    beside: Mapping[Path, Mapping[str, Any]] | None = None,
+) -> dict[str, Any]:
+    """Write `<stem>.json` and the pictures that belong to it; return the json's content.
+
+    Args:
+        stem: path without ending, such as `pictures/fig1`.
+        record: what goes into the json, which gets `files` besides (the sha256 of the png; the pdf
+            is not committed, so nothing may depend on it).
+        pictures: ending -> bytes, as `render` returns them; empty where there are numbers only.
+        beside: further json files of the same run: path -> content.
+
+    All files are complete on the disk before the first takes its name, and the json takes
+    its own last: an interrupted call leaves the old ones.
+
+    Raises:
+        DataError: `record` holds a NaN, an infinity or something without a JSON form; nothing is
+            written.
+        WriteError: a file cannot be written (disk full, no permission).
+    """
+    content = plain(dict(record), "record")
+    content["files"] = {
+        name: hashlib.sha256(data).hexdigest() for name, data in pictures.items() if name == "png"
+    }
+    parts = {stem.with_name(f"{stem.name}.{name}"): data for name, data in pictures.items()}
+    for path, value in (beside or {}).items():
+        parts[path] = to_json(plain(dict(value), path.name)).encode()
+    parts[stem.with_name(f"{stem.name}.json")] = to_json(content).encode()
+    write_together(parts)
+    return content
 
 
 @contextmanager

@@ -7,8 +7,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import pytest
 
-from repro import paths
-from reproduce import catalogue, notebook, tasks
+from reproduce import catalogue, notebook, paths, tasks
 from reproduce.claims import NOT_APPLICABLE
 
 SMALL = {"records": 500, "runs": 2, "rounds": 30}

@@ -147,8 +147,7 @@ def test_bad_configurations(change, message):
 
 
 def test_the_published_runs_are_complete_and_serve_both_larger_profiles():
-    from repro import paths
-    from reproduce import catalogue
+    from reproduce import catalogue, paths
     from reproduce.tasks import Task
 
     figure = catalogue.figure("mspafl/fig2")

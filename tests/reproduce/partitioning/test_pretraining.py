@@ -6,8 +6,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repro import paths
 from repro.models.residual import build_residual
+from reproduce import paths
 from reproduce.papers.partitioning import pretraining
 from reproduce.papers.partitioning.pretraining import Data, Pretraining, halves, pretrained
 

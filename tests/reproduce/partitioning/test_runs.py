@@ -5,7 +5,7 @@ import json
 import pytest
 
 from partitioning_parameters import SAMPLING, TABLE
-from repro import paths
+from reproduce import paths
 from reproduce.papers.partitioning.runs import (
     partitioning_run,
     sampling_curves,

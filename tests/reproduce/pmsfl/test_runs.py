@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from federations import CPU, config, make
-from repro import paths
 from repro.federated.pmsfl.split_method import DivergedError
+from reproduce import paths
 from reproduce.papers.pmsfl import checkpoint
 from reproduce.papers.pmsfl.checkpoint import sources
 from reproduce.papers.pmsfl.runs import METHODS, depths, device_of, keys_of, pmsfl_run

@@ -106,7 +106,7 @@ class RandomParticipation(Mechanism):
 
     _paper_invalid = (
         "Theorem 4.1 of the random-participation paper is not an upper bound: data sets whose "
-        "gradients are not collinear leak more (see notebooks/random_participation/derivations)"
+        "gradients are not collinear leak more"
     )
 
     def __post_init__(self) -> None:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import os
 import platform
-import resource
 import subprocess
-import sys
 from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from repro import paths
+import psutil
 
-PACKAGES = ("numpy", "scipy", "matplotlib", "dp-accounting", "torch", "scikit-learn")
-"""Packages whose version can change a number or a pixel."""
+from reproduce import paths
+from reproduce.machine import peak_memory
+
+PACKAGES = (
+    *("torch", "numpy", "scipy", "scikit-learn", "pandas", "mpmath", "sympy", "dp-accounting"),
+    *("matplotlib", "pillow", "papermill", "ipykernel"),
+)
+"""Packages whose version can change a number, a pixel or how a notebook runs."""
 
 SOURCES = ("src", "reproduce", "pyproject.toml", "requirements.lock")
 """What must be as in the commit for its name to describe a run (notebooks have a hash)."""
@@ -89,11 +93,4 @@ def _git(folder: Path, *arguments: str) -> str | None:
 
 def peak_mib() -> float:
     """The largest resident memory of this process so far, in MiB."""
-    try:
-        for row in Path("/proc/self/status").read_text().splitlines():
-            if row.startswith("VmHWM:"):
-                return round(int(row.split()[1]) / 1024, 1)
-    except OSError:
-        pass
-    unit = 1 if sys.platform == "darwin" else 1024  # bytes there, KiB elsewhere
-    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20, 1)
+    return round(peak_memory(psutil.Process()) / 2**20, 1)
