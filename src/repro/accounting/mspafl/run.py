@@ -22,8 +22,8 @@ say, at -L, the record moves it to +L, and the sign decides which of its other r
 gradient; `reproduce.papers.mspafl.second_routes` simulates it.) Against a server,
 `server_delta_lower` adds up the uploads, later ones with more weight. Against the average,
 `average_epsilon_lower` waits until the record was drawn, with probability h, and from then on
-composes the rounds of `AveragedUploads` with q = 1: delta(epsilon) >= h delta_after(epsilon + ln(1
-/ h)).
+composes the rounds of `AveragedUploads` with q = 1:
+delta(epsilon) >= h delta_after(epsilon + ln(1 / h)).
 """
 
 from __future__ import annotations
