@@ -22,6 +22,11 @@ RATIO = 0.25
 POINTS = np.array([0.0, 0.2, 1.0, 3.0])
 
 
+def at_rates(p, q):
+    """A setting of one client whose noise gives `RATIO`."""
+    return Setting(p, q, 1, 1.0, RATIO * np.sqrt(2 * np.log(1.25 / 1e-4)), 1e-4, 1.0)
+
+
 def test_every_round_and_record_is_a_composed_gaussian():
     exact = GaussianMechanism(1 / (RATIO * np.sqrt(30))).delta(POINTS)
     assert run_delta(POINTS, 30, ratio=RATIO, p=1.0) == pytest.approx(exact, rel=1e-6, abs=1e-12)
@@ -94,8 +99,8 @@ def test_upper_bound_grows_with_rates_and_rounds(p, q, by):
 
 def test_sampling_only_delays():
     """The point of the module: after many rounds a small share of drawn records saves nothing."""
-    small = server_run(np.array([2000]), 1e-5, ratio=RATIO, p=0.5, q=0.02)["lower"][0]
-    whole = server_run(np.array([2000]), 1e-5, ratio=RATIO, p=0.5, q=1.0)["upper"][0]
+    small = server_run(at_rates(0.5, 0.02), np.array([2000]), 1e-5)["lower"][0]
+    whole = server_run(at_rates(0.5, 1.0), np.array([2000]), 1e-5)["upper"][0]
     assert small > 0.9 * whole
     forgotten = compose(AveragedUploads(2 / RATIO, p=0.5, q=0.02), 2000).epsilon(1e-5)
     assert forgotten < 0.1 * small
@@ -117,7 +122,7 @@ def test_bracket_of_the_average():
 
 def test_one_client_average_is_the_server():
     low = average_epsilon_lower(1e-4, 100, ratio=RATIO, p=0.7, q=0.5, clients=1)
-    pair = server_run(np.array([100]), 1e-4, ratio=RATIO, p=0.7, q=0.5)
+    pair = server_run(at_rates(0.7, 0.5), np.array([100]), 1e-4)
     assert 0.9 * pair["lower"][0] < low[0] <= pair["upper"][0]
 
 

@@ -68,3 +68,15 @@ def test_the_budget_shows_curves_and_target(drawn):
     assert extra[0].lines[0].get_ydata().tolist() == (X * 1e-5).tolist()
     assert set(extra[0].lines[1].get_ydata()) == {1e-4}
     assert extra[0].get_yscale() == "log"
+
+
+def test_rows_may_have_different_numbers_of_curves():
+    """Four p beside three q: the surplus panels are hidden, and no two printed curves look alike."""
+    four = {f"p = {k}": X * k for k in (1, 2, 3, 4)}
+    views = {label: {"server": VIEWS["p = 1"]["server"]} for label in four}
+    rows = [("(a)", X, four, AT, views), ("(b)", X, PRINTED, AT, VIEWS)]
+    figure, _ = adversary_grid(rows, xlabel="T", ylabel="epsilon", names=NAMES)
+    shown = [axis.get_title() for axis in figure.axes if axis.get_visible()]
+    assert shown == ["(a)", *four, "(b)", *PRINTED]
+    assert len({line.get_color() for line in figure.axes[0].lines}) == 4
+    plt.close(figure)

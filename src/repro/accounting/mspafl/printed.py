@@ -6,8 +6,8 @@ the share of its records that a round uses; `clients` is N, `rounds` is T, `beta
 Hoeffding's inequality, from which delta' = 2 exp(-2 beta^2 N). Epsilons and deltas have no unit; `clip`
 and standard deviations are in the unit of the model's coordinates.
 
-Which of these are bounds, and what is true where they are not, is in `mspafl_exact` and
-`mspafl_carried`; the notebook of derivations decides it.
+Which of these are bounds, and what is true where they are not, is in the modules `round` and
+`run`; the notebook of derivations decides it.
 """
 
 from __future__ import annotations

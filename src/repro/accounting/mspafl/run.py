@@ -17,11 +17,12 @@ With N = 1 (a server that sees uploads) W is the number of these rounds. Whether
 is revealed here, so that towards one who sees averages only the bound is loose where p is small.
 
 Lower. An explicit pair: without the record the client always sends -C, as everybody else does; with
-it, it sends C from the upload on in which the record was first drawn. (Its private half starts, say,
-at -L, the record moves it to +L, and the sign decides which of its other records still have a
-gradient; see `mspafl_audit`.) Against a server, `server_delta_lower` adds up the uploads, later ones
-with more weight. Against the average, `average_epsilon_lower` waits until the record was drawn, with
-probability h, and from then on composes the rounds of `AveragedUploads` with q = 1:
+it, it sends C from the upload on in which the record was first drawn. (Its private half starts,
+say, at -L, the record moves it to +L, and the sign decides which of its other records still have a
+gradient; `reproduce.papers.mspafl.second_routes` simulates it.) Against a server,
+`server_delta_lower` adds up the uploads, later ones with more weight. Against the average,
+`average_epsilon_lower` waits until the record was drawn, with probability h, and from then on
+composes the rounds of `AveragedUploads` with q = 1:
 delta(epsilon) >= h delta_after(epsilon + ln(1 / h)).
 """
 
