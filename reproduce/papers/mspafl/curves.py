@@ -101,7 +101,7 @@ def ended_run(
       mechanism: one round, scalar fields. rounds: T >= 1, shape (n,). delta: in (0, 1).
       method: "upper" or "lower".
     """
-    single = mechanism.pld(method=method, interval=mechanism._loss_step(method))
+    single = mechanism.pld(method=method, interval=mechanism.loss_step(method))
     runs = [single.self_compose(int(count)) for count in rounds]
     both = [one_sided(run) for run in runs]
     target = np.array([delta])

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from dp_accounting.pld import privacy_loss_distribution as pld_lib
 
-__all__ = ["optimistic", "pessimistic"]
+__all__ = ["optimistic", "optimistic_profile", "pessimistic"]
 
 #: Per-round mass of the loss beyond the grid; it is charged as certain failure when rounding up.
 _BEYOND = 1e-18
@@ -79,11 +79,41 @@ def pessimistic(
     Returns:
       dp-accounting's object with both directions, rounded upwards (connect the dots).
     """
-    halves = [_upper_half(profile, interval) for profile in (log_remove, log_add)]
-    remove, remove_infinity = _one_sided(*halves, interval)
-    add, add_infinity = _one_sided(*halves[::-1], interval)
+    (remove, remove_infinity), (add, add_infinity) = _connected(log_remove, log_add, interval)
     return pld_lib.PrivacyLossDistribution.create_from_rounded_probability(
         remove, remove_infinity, interval, True, add, add_infinity, symmetric=False
+    )
+
+
+def _connected(log_remove: Profile, log_add: Profile, interval: float):
+    """Masses of both directions, "remove" first, each with the mass at infinity."""
+    halves = [_upper_half(profile, interval) for profile in (log_remove, log_add)]
+    return _one_sided(*halves, interval), _one_sided(*halves[::-1], interval)
+
+
+def optimistic_profile(
+    log_remove: Profile, log_add: Profile, interval: float
+) -> pld_lib.PrivacyLossDistribution:
+    """A loss distribution that no composition of a pair with these two profiles can fall below.
+
+    Connecting the dots moves mass up by less than one interval. So a grid of losses that is one
+    interval lower holds none that is above the pair's own. Losses beyond the grid count as its end.
+
+    Args:
+        log_remove: log delta of "remove" as a function of epsilon >= 0, attained by one pair of data
+            sets at every epsilon (and by its reverse in the other direction).
+        log_add: the same of "add".
+        interval: spacing of the grid; a round loses at most this much epsilon.
+
+    Returns:
+        dp-accounting's object with both directions, rounded downwards.
+    """
+    lowered = []
+    for masses, infinity in _connected(log_remove, log_add, interval):
+        masses[max(masses)] += infinity
+        lowered.append({k - 1: mass for k, mass in masses.items()})
+    return pld_lib.PrivacyLossDistribution.create_from_rounded_probability(
+        lowered[0], 0.0, interval, False, lowered[1], 0.0, symmetric=False
     )
 
 
