@@ -72,12 +72,12 @@ def round_views(setting: Setting, local_epsilon: np.ndarray) -> dict[str, dict[s
     """One late round, everything before it fixed, at the delta that the paper gives it, (20b).
 
     Args:
-      setting: its epsilon_l is not used.
-      local_epsilon: in (0, 1], shape (n,); the noise follows from it by Lemma 1.
+        setting: its epsilon_l is not used.
+        local_epsilon: in (0, 1], shape (n,); the noise follows from it by Lemma 1.
 
     Returns:
-      view -> "lower", "upper" -> epsilon of shape (n,): "server" and "average" (the record has been
-      used before and is remembered), "server, ended" and "average, ended" (nothing is).
+        view -> "lower", "upper" -> epsilon of shape (n,): "server" and "average" (the record has been
+        used before and is remembered), "server, ended" and "average, ended" (nothing is).
     """
     sigma = 2 / noise_ratio(local_epsilon, setting.local_delta)
     delta = float(setting.round_delta())
@@ -98,8 +98,8 @@ def ended_run(
     """Epsilon of whole runs of clients that carry nothing over; one loss distribution, many T.
 
     Args:
-      mechanism: one round, scalar fields. rounds: T >= 1, shape (n,). delta: in (0, 1).
-      method: "upper" or "lower".
+        mechanism: one round, scalar fields. rounds: T >= 1, shape (n,). delta: in (0, 1).
+        method: "upper" or "lower".
     """
     single = mechanism.pld(method=method, interval=mechanism.loss_step(method))
     runs = [single.self_compose(int(count)) for count in rounds]
@@ -114,12 +114,12 @@ def server_run(
     """Bracket of epsilon against a server that sees every upload, private halves carried over.
 
     Args:
-      rounds: T >= 1, shape (n,). delta: in (0, 1), scalar or shape (n,).
-      ratio: 2 C / sigma. p, q: check-in and sampling probability.
-      ended: a lower bound for clients that carry nothing over, which these clients may also be.
+        rounds: T >= 1, shape (n,). delta: in (0, 1), scalar or shape (n,).
+        ratio: 2 C / sigma. p, q: check-in and sampling probability.
+        ended: a lower bound for clients that carry nothing over, which these clients may also be.
 
     Returns:
-      "lower" and "upper", shape (n,).
+        "lower" and "upper", shape (n,).
     """
     low = run_epsilon(
         delta, rounds, lambda e, t: server_delta_lower(e, t, ratio=ratio, p=p, q=q), lower=True
@@ -131,15 +131,15 @@ def server_run(
 def run_views(
     setting: Setting, rounds: np.ndarray, delta: float
 ) -> dict[str, dict[str, np.ndarray]]:
-    """Whole runs at one target delta; the views of :func:`round_views`.
+    """Whole runs at one target delta; the views of `round_views`.
 
     In round 1 nothing has been carried over yet, so that both cases agree at T = 1.
 
     Args:
-      setting: of the figure. rounds: T >= 1, shape (n,), ascending. delta: in (0, 1).
+        setting: of the figure. rounds: T >= 1, shape (n,), ascending. delta: in (0, 1).
 
     Returns:
-      view -> "lower", "upper" -> epsilon of shape (n,).
+        view -> "lower", "upper" -> epsilon of shape (n,).
     """
     ratio = float(noise_ratio(setting.local_epsilon, setting.local_delta))
     p, q, clients = setting.p, setting.q, setting.clients

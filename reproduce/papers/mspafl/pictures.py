@@ -34,16 +34,16 @@ def adversary_grid(
     """One row a part of the figure: the paper's curves, then one panel a setting with the truth.
 
     Args:
-      rows: (title, x, label -> printed curve, x of the views, label -> view -> "lower"/"upper" ->
-        values); the labels of both mappings agree.
-      xlabel, ylabel: with units.
-      xscale: matplotlib's name; the vertical axes are logarithmic.
-      floor: lower end of the vertical axes.
-      names: view -> words for the legend; views without words are not drawn.
-      budgets: number of extra panels in a last row, left empty for :func:`budget`.
+        rows: (title, x, label -> printed curve, x of the views, label -> view -> "lower"/"upper" ->
+            values); the labels of both mappings agree.
+        xlabel, ylabel: with units.
+        xscale: matplotlib's name; the vertical axes are logarithmic.
+        floor: lower end of the vertical axes.
+        names: view -> words for the legend; views without words are not drawn.
+        budgets: number of extra panels in a last row, left empty for `budget`.
 
     Returns:
-      the figure, and the extra panels.
+        the figure, and the extra panels.
     """
     columns = 1 + max(len(printed) for _, _, printed, _, _ in rows)
     height = 2.75 * len(rows) + (1.9 if budgets else 0) + 0.4
@@ -83,9 +83,9 @@ def budget(
     """The delta that goes with printed epsilons, against its target, both axes logarithmic.
 
     Args:
-      axis: where to draw. x: shape (n,). curves: label -> delta, shape (n,).
-      target: drawn as a horizontal line.
-      title, xlabel: words.
+        axis: where to draw. x: shape (n,). curves: label -> delta, shape (n,).
+        target: drawn as a horizontal line.
+        title, xlabel: words.
     """  # fmt: skip
     for k, (label, values) in enumerate(curves.items()):
         style.curve(axis, x, values, (0, 4, 3)[k % 3], label=label, marks=5)

@@ -39,10 +39,10 @@ def check_ins(p) -> tuple[np.ndarray, np.ndarray]:
     """Every set of participants and its probability.
 
     Args:
-      p: check-in probabilities, shape (N,), N <= 12.
+        p: check-in probabilities, shape (N,), N <= 12.
 
     Returns:
-      sets, bool of shape (2^N, N), and probabilities, shape (2^N,).
+        sets, bool of shape (2^N, N), and probabilities, shape (2^N,).
     """
     p = in_unit("p", p)
     count = integer("number of clients", p.size, 1, 12)
@@ -54,10 +54,10 @@ def averaged_round(uploads, p, sigma: float, rates=None) -> Normals:
     """The average of the uploads of those who checked in; rounds with nobody are left out.
 
     Args:
-      uploads: means of the uploads, shape (N, k); with a second possibility for client 0 in row 0 of
-        `rates`, shape (N + 1, k), the last row being that of a round which uses the record.
-      p: check-in probabilities, shape (N,). sigma: noise on an upload, > 0.
-      rates: probability that client 0 uses the record, or None for uploads that are fixed.
+        uploads: means of the uploads, shape (N, k); with a second possibility for client 0 in row 0 of
+            `rates`, shape (N + 1, k), the last row being that of a round which uses the record.
+        p: check-in probabilities, shape (N,). sigma: noise on an upload, > 0.
+        rates: probability that client 0 uses the record, or None for uploads that are fixed.
     """
     sets, chance = check_ins(p)
     sets, chance = sets[1:], chance[1:]
@@ -146,10 +146,10 @@ def switching_client(records: int) -> tuple[np.ndarray, np.ndarray]:
     its square.
 
     Args:
-      records: number of the client's records, odd, >= 3.
+        records: number of the client's records, odd, >= 3.
 
     Returns:
-      the data set with the record, shape (records, 2), and its neighbour.
+        the data set with the record, shape (records, 2), and its neighbour.
     """
     half = (integer("number of records", records, 3) - 1) // 2
     common = np.vstack([np.tile([0.01, -1.0], (half, 1)), np.tile([-0.01, 1.0], (half, 1))])
@@ -186,14 +186,14 @@ def carried_uploads(
     algorithm allows, and the uploads are kept.
 
     Args:
-      vectors: v = y x of the records, shape (n, 2), the differing record first.
-      start: initial value of the private coordinate.
-      rounds, runs: T and the number of independent runs, >= 1.
-      p: check-in probability. steps, batch: Q and b, >= 1.
-      learning_rate: > 0. sigma: noise on an upload, >= 0.
-      replacement: draw records with replacement.
-      keep: carry the private half over; False starts every round from `start`.
-      seed: of all draws; data sets compared under one seed see the same coins and noise.
+        vectors: v = y x of the records, shape (n, 2), the differing record first.
+        start: initial value of the private coordinate.
+        rounds, runs: T and the number of independent runs, >= 1.
+        p: check-in probability. steps, batch: Q and b, >= 1.
+        learning_rate: > 0. sigma: noise on an upload, >= 0.
+        replacement: draw records with replacement.
+        keep: carry the private half over; False starts every round from `start`.
+        seed: of all draws; data sets compared under one seed see the same coins and noise.
     """
     nonnegative("sigma", sigma), positive("learning_rate", learning_rate), in_unit("p", p)
     coins, records, noise = np.random.default_rng(seed).spawn(3)

@@ -25,13 +25,13 @@ def resnet_bottom(
     convolution with a norm replaces the shortcut.
 
     Args:
-      blocks: 0 (stem only) to 4.
-      width: channels of the stem, >= 1. colours: of the image, >= 1.
-      kernel: side of the stem's convolution: 3 for 32x32 images, 7 for large ones.
-      norm: count the two numbers a channel of each batch norm.
+        blocks: 0 (stem only) to 4.
+        width: channels of the stem, >= 1. colours: of the image, >= 1.
+        kernel: side of the stem's convolution: 3 for 32x32 images, 7 for large ones.
+        norm: count the two numbers a channel of each batch norm.
 
     Raises:
-      ValueError: an argument out of range.
+        ValueError: an argument out of range.
     """
     integer("blocks", blocks, 0, 4)
     width, colours = integer("width", width, 1), integer("colours", colours, 1)
@@ -54,7 +54,7 @@ def transformer_bottom(blocks: int = 2, *, width: int = 768, hidden: int = 1536)
     The number of heads does not change it.
 
     Raises:
-      ValueError: an argument out of range.
+        ValueError: an argument out of range.
     """
     integer("blocks", blocks, 0)
     width, hidden = integer("width", width, 1), integer("hidden", hidden, 1)

@@ -34,15 +34,15 @@ def masked_loss(first: np.ndarray, second: np.ndarray, keep, *, epsilon: float) 
     out.
 
     Args:
-      first, second: z_j = w_j x_j for the two inputs, shape (..., d), d <= 8.
-      keep: probabilities that the M_j are 1, broadcast with them.
-      epsilon: > 0.
+        first, second: z_j = w_j x_j for the two inputs, shape (..., d), d <= 8.
+        keep: probabilities that the M_j are 1, broadcast with them.
+        epsilon: > 0.
 
     Returns:
-      shape (...), one direction: `first` against `second`.
+        shape (...), one direction: `first` against `second`.
 
     Raises:
-      ValueError: an argument out of range, or shapes that do not broadcast.
+        ValueError: an argument out of range, or shapes that do not broadcast.
     """
     epsilon = float(positive("epsilon", epsilon))
     first, second = finite_numbers("first", first), finite_numbers("second", second)
@@ -72,8 +72,8 @@ def search_masked_loss(
     perturbed and tried again, 20 times.
 
     Args:
-      rng: source of the draws.
-      dimension: d <= 6. floor: c in (0, 1/2). epsilon: > 0. tries: pairs in each turn, >= 10.
+        rng: source of the draws.
+        dimension: d <= 6. floor: c in (0, 1/2). epsilon: > 0. tries: pairs in each turn, >= 10.
     """
     d, tries = integer("dimension", dimension, 1, 6), integer("tries", tries, 10)
     c = float(margin(floor))
@@ -106,7 +106,7 @@ def inversion_errors(
     """|x - x^| of the attacker of Theorem 1, who inverts w o M^ (by the pseudo-inverse), per guess.
 
     Args:
-      weights: (m, n). mask: (m, n). guesses: (..., m, n). x: (n,).
+        weights: (m, n). mask: (m, n). guesses: (..., m, n). x: (n,).
     """
     _fits("mask", mask, weights.shape)
     _fits("x", x, weights.shape[1:])
@@ -120,12 +120,12 @@ def averaging_errors(
     """|x - x^| / |x| of one who averages smashed data of one input and solves for w o p.
 
     Args:
-      weights: (m, n), m >= n. keep: p, (m, n). x: (n,).
-      views: ascending numbers of smashed vectors to average, each >= 1, shape (k,).
-      rng: draws the masks.
+        weights: (m, n), m >= n. keep: p, (m, n). x: (n,).
+        views: ascending numbers of smashed vectors to average, each >= 1, shape (k,).
+        rng: draws the masks.
 
     Returns:
-      shape (k,).
+        shape (k,).
     """
     _fits("keep", in_unit("keep", keep), weights.shape)
     _fits("x", x, weights.shape[1:])
@@ -148,10 +148,10 @@ def row_matches(weights: np.ndarray, inputs: np.ndarray, smashed: np.ndarray) ->
     Every mask of a row is tried. An input for which some row has none is impossible.
 
     Args:
-      weights: (m, n), n <= 16. inputs: (k, n). smashed: (m,).
+        weights: (m, n), n <= 16. inputs: (k, n). smashed: (m,).
 
     Returns:
-      counts, shape (k, m); equality up to 1e-9 of the largest product.
+        counts, shape (k, m); equality up to 1e-9 of the largest product.
     """
     _fits("smashed", smashed, weights.shape[:1])
     _fits("inputs", inputs, (len(inputs), weights.shape[1]))

@@ -50,7 +50,7 @@ def _upper_half(log_delta: Profile, interval: float) -> tuple[np.ndarray, float]
 def _one_sided(half: tuple[np.ndarray, float], reverse: tuple[np.ndarray, float], interval: float):
     """Masses of the loss of (P, Q) at integer multiples of the interval, and at infinity.
 
-    ``half`` and ``reverse`` are the upper halves of (P, Q) and of (Q, P).
+    `half` and `reverse` are the upper halves of (P, Q) and of (Q, P).
     """
     above, infinity = half
     below, _ = reverse
@@ -71,13 +71,13 @@ def pessimistic(
     """A loss distribution whose composition bounds every mechanism below the two profiles.
 
     Args:
-      log_remove, log_add: log delta of the two directions as functions of epsilon >= 0. Each has to
-        be an upper bound on the supremum over data sets; together (delta at -epsilon follows from
-        the reverse direction) they describe one dominating pair per direction.
-      interval: spacing of the grid of losses, > 0.
+        log_remove, log_add: log delta of the two directions as functions of epsilon >= 0. Each has to
+            be an upper bound on the supremum over data sets; together (delta at -epsilon follows from
+            the reverse direction) they describe one dominating pair per direction.
+        interval: spacing of the grid of losses, > 0.
 
     Returns:
-      dp-accounting's object with both directions, rounded upwards (connect the dots).
+        dp-accounting's object with both directions, rounded upwards (connect the dots).
     """
     (remove, remove_infinity), (add, add_infinity) = _connected(log_remove, log_add, interval)
     return pld_lib.PrivacyLossDistribution.create_from_rounded_probability(
@@ -118,7 +118,7 @@ def optimistic_profile(
 
 
 def _rounded_down(first: np.ndarray, second: np.ndarray, interval: float) -> dict[int, float]:
-    """Masses, under ``first``, of the loss of two discrete distributions, moved to the grid below."""
+    """Masses, under `first`, of the loss of two discrete distributions, moved to the grid below."""
     some = first > 0
     with np.errstate(divide="ignore"):
         loss = np.log(first[some]) - np.log(second[some])
@@ -136,13 +136,13 @@ def optimistic(
     """A loss distribution that no composition of the given pairs of outputs can fall below.
 
     Args:
-      remove: probabilities of the same outcomes with and without the record, flat arrays; the
-        loss is that of the first against the second.
-      add: likewise for the data sets of the other direction, without the record first.
-      interval: spacing of the grid; rounding down loses at most this much epsilon per round.
+        remove: probabilities of the same outcomes with and without the record, flat arrays; the
+            loss is that of the first against the second.
+        add: likewise for the data sets of the other direction, without the record first.
+        interval: spacing of the grid; rounding down loses at most this much epsilon per round.
 
     Returns:
-      dp-accounting's object with both directions, rounded downwards.
+        dp-accounting's object with both directions, rounded downwards.
     """
     return pld_lib.PrivacyLossDistribution.create_from_rounded_probability(
         _rounded_down(*remove, interval),

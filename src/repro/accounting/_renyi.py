@@ -43,8 +43,8 @@ def log_mean_exp(log_weight: np.ndarray, exponent: np.ndarray) -> np.ndarray:
     excess over one is summed instead.
 
     Args:
-      log_weight: logarithms of weights, shape (..., n); -inf leaves a term out.
-      exponent: broadcast with them; finite.
+        log_weight: logarithms of weights, shape (..., n); -inf leaves a term out.
+        exponent: broadcast with them; finite.
     """
     log_weight, exponent = np.broadcast_arrays(log_weight, exponent)
     result = np.array(log_sum(log_weight + exponent, axis=-1))
@@ -57,7 +57,7 @@ def log_mean_exp(log_weight: np.ndarray, exponent: np.ndarray) -> np.ndarray:
 
 
 def log_binomial(count: np.ndarray, number: np.ndarray, rate: float) -> np.ndarray:
-    """log of the binomial probability of ``number`` among ``count`` (whole); -inf beyond it."""
+    """log of the binomial probability of `number` among `count` (whole); -inf beyond it."""
     rest = count - number
     factorial = gammaln(np.arange(int(max(np.max(count), np.max(number))) + 1) + 1)
     log_choose = factorial[count] - factorial[number] - factorial[np.maximum(rest, 0)]
@@ -73,15 +73,15 @@ def convert_epsilon(rdp: ArrayLike, alpha: ArrayLike, delta: ArrayLike) -> np.nd
     This is Proposition 2.3 of the partitioning paper.
 
     Args:
-      rdp: Renyi curve, shape (..., n), >= 0; after T rounds T times that of one.
-      alpha: its orders, shape (n,), > 1.
-      delta: in (0, 1), broadcast against the leading axes of ``rdp``.
+        rdp: Renyi curve, shape (..., n), >= 0; after T rounds T times that of one.
+        alpha: its orders, shape (n,), > 1.
+        delta: in (0, 1), broadcast against the leading axes of `rdp`.
 
     Returns:
-      epsilon, of the broadcast shape.
+        epsilon, of the broadcast shape.
 
     Raises:
-      ValueError: an argument out of range, or the curve does not match the orders.
+        ValueError: an argument out of range, or the curve does not match the orders.
     """
     rdp, excess = _curve(rdp, alpha)
     cost = -np.log(probability_open("delta", delta))
@@ -91,13 +91,13 @@ def convert_epsilon(rdp: ArrayLike, alpha: ArrayLike, delta: ArrayLike) -> np.nd
 def convert_delta(rdp: ArrayLike, alpha: ArrayLike, epsilon: ArrayLike) -> np.ndarray:
     """The same solved for delta: the smallest exp((alpha - 1)(rdp - epsilon)), at most 1.
 
-    Arguments as in :func:`convert_epsilon`, with epsilon >= 0 in place of delta.
+    Arguments as in `convert_epsilon`, with epsilon >= 0 in place of delta.
     """
     return np.exp(log_convert_delta(rdp, alpha, epsilon))
 
 
 def log_convert_delta(rdp: ArrayLike, alpha: ArrayLike, epsilon: ArrayLike) -> np.ndarray:
-    """Logarithm of :func:`convert_delta`."""
+    """Logarithm of `convert_delta`."""
     rdp, excess = _curve(rdp, alpha)
     epsilon = nonnegative("epsilon", epsilon)
     return np.minimum(np.min(excess * (rdp - epsilon[..., None]), axis=-1), 0.0)

@@ -23,28 +23,28 @@ _FOURIER_ERROR = {"upper": 2e-15, "lower": -5e-15}
 
 
 def compose(mechanism: Mechanism, rounds: int) -> Composition:
-    """The mechanism run ``rounds`` times, each run chosen in the light of all earlier outputs.
+    """The mechanism run `rounds` times, each run chosen in the light of all earlier outputs.
 
     Args:
-      mechanism: any mechanism with scalar fields, of this package or an own subclass of `Mechanism`.
-      rounds: number of runs T >= 1.
+        mechanism: any mechanism with scalar fields, of this package or an own subclass of `Mechanism`.
+        rounds: number of runs T >= 1.
 
     Returns:
-      an object with the same ``delta``, ``epsilon``, ``rdp`` and ``pld``.
+        an object with the same `delta`, `epsilon`, `rdp` and `pld`.
 
     Raises:
-      ValueError: rounds is not a positive integer, or the mechanism's fields are arrays.
+        ValueError: rounds is not a positive integer, or the mechanism's fields are arrays.
     """
     return Composition(mechanism, integer("rounds", rounds, 1))
 
 
 @dataclass(frozen=True)
 class Composition:
-    """T adaptive runs of one mechanism on the same data set; made by :func:`compose`.
+    """T adaptive runs of one mechanism on the same data set; made by `compose`.
 
-    Formal guarantee: ``"upper"`` composes, per direction, a pair that dominates every pair of
-    neighbours (Zhu, Dong and Wang 2022, Theorem 10), rounded upwards; ``"lower"`` composes explicit
-    pairs, rounded downwards, and takes the best of them; ``"paper"`` does what the paper does: it
+    Formal guarantee: `"upper"` composes, per direction, a pair that dominates every pair of
+    neighbours (Zhu, Dong and Wang 2022, Theorem 10), rounded upwards; `"lower"` composes explicit
+    pairs, rounded downwards, and takes the best of them; `"paper"` does what the paper does: it
     composes the loss that the one-iteration formula implies, or, where the formula is a Renyi curve,
     adds it up and converts the sum. It is no bound where the formula is none. Fourier transforms in
     double precision leave an error in delta, and truncated tails count as certain loss, which is safe
@@ -117,7 +117,7 @@ class Composition:
     def delta(
         self, epsilon: ArrayLike, *, method: str = "upper", direction: str = "both"
     ) -> float | np.ndarray:
-        """Smallest delta for each epsilon >= 0 after all rounds; see :meth:`Mechanism.delta`."""
+        """Smallest delta for each epsilon >= 0 after all rounds; see `Mechanism.delta`."""
         epsilon = nonnegative("epsilon", epsilon)
         if (curve := self.paper_curve(method, direction)) is not None:
             value = convert_delta(curve, ORDERS, epsilon)
@@ -135,7 +135,7 @@ class Composition:
         """Smallest epsilon >= 0 for each delta in (0, 1) after all rounds.
 
         Raises:
-          ValueError: delta out of range, or so small that no finite epsilon can be certified.
+            ValueError: delta out of range, or so small that no finite epsilon can be certified.
         """
         delta = probability_open("delta", delta)
         if (curve := self.paper_curve(method, direction)) is not None:

@@ -66,8 +66,8 @@ class GaussianMechanism(Mechanism):
     random-participation paper). All three methods coincide.
 
     Args:
-      sigma: standard deviation of the noise, > 0 (scalar or array).
-      sensitivity: largest L2 distance between the query's values on neighbours, > 0.
+        sigma: standard deviation of the noise, > 0 (scalar or array).
+        sensitivity: largest L2 distance between the query's values on neighbours, > 0.
     """
 
     sigma: float
@@ -102,9 +102,9 @@ class PoissonGaussian(Mechanism):
     both data sets share only shift both (Theorem 2.5; Zhu, Dong and Wang 2022, Theorem 11).
 
     Args:
-      sigma: standard deviation of the noise, > 0 (scalar or array).
-      rate: sampling rate in [0, 1]; 0 releases nothing about the record, 1 is the plain Gaussian.
-      sensitivity: largest L2 norm of one record's contribution, > 0.
+        sigma: standard deviation of the noise, > 0 (scalar or array).
+        rate: sampling rate in [0, 1]; 0 releases nothing about the record, 1 is the plain Gaussian.
+        sensitivity: largest L2 norm of one record's contribution, > 0.
     """
 
     sigma: float

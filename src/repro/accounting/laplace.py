@@ -50,9 +50,9 @@ class SummedLaplace(Mechanism):
     rounded.
 
     Args:
-      scale: scale b of each client's noise, > 0 (scalar or array).
-      clients: n, how many independent noise terms the observer cannot subtract, an integer >= 1.
-      sensitivity: largest l1 distance between one client's vectors on neighbours, > 0.
+        scale: scale b of each client's noise, > 0 (scalar or array).
+        clients: n, how many independent noise terms the observer cannot subtract, an integer >= 1.
+        sensitivity: largest l1 distance between one client's vectors on neighbours, > 0.
 
     Source: ddpsa, Definition 4 and Algorithm 2.
     """

@@ -225,15 +225,15 @@ class Mechanism(ABC):
         """Smallest delta for each epsilon.
 
         Args:
-          epsilon: >= 0, scalar or array, broadcast with the mechanism's own fields.
-          method: "upper", "lower" or "paper".
-          direction: "add", "remove" or "both".
+            epsilon: >= 0, scalar or array, broadcast with the mechanism's own fields.
+            method: "upper", "lower" or "paper".
+            direction: "add", "remove" or "both".
 
         Returns:
-          delta in [0, 1], float or array of the broadcast shape.
+            delta in [0, 1], float or array of the broadcast shape.
 
         Raises:
-          ValueError: epsilon negative or not finite, unknown method or direction.
+            ValueError: epsilon negative or not finite, unknown method or direction.
         """
         epsilon = nonnegative("epsilon", epsilon)
         self.check(method, direction)
@@ -250,15 +250,15 @@ class Mechanism(ABC):
         "upper" returns the end of the final bracket at which delta is met, "lower" the other end.
 
         Args:
-          delta: in (0, 1), scalar or array, broadcast with the mechanism's own fields.
-          method: "upper", "lower" or "paper".
-          direction: "add", "remove" or "both".
+            delta: in (0, 1), scalar or array, broadcast with the mechanism's own fields.
+            method: "upper", "lower" or "paper".
+            direction: "add", "remove" or "both".
 
         Returns:
-          epsilon, float or array of the broadcast shape; 0 where already delta(0) suffices.
+            epsilon, float or array of the broadcast shape; 0 where already delta(0) suffices.
 
         Raises:
-          ValueError: delta outside (0, 1), unknown method or direction.
+            ValueError: delta outside (0, 1), unknown method or direction.
         """
         delta = probability_open("delta", delta)
         self.check(method, direction)

@@ -62,12 +62,12 @@ class AveragedUploads(Mechanism):
     for in `mspafl.run`. Composition of this class is right where nothing is carried over.
 
     Args:
-      sigma: standard deviation of the noise on one upload, > 0 (scalar or array).
-      p: check-in probability of every client, in [0, 1].
-      q: probability that a client which checks in uses the record, in [0, 1].
-      clients: N >= 1; 1 for a server that sees every upload.
-      clip: largest norm C of a public half, > 0; uploads of neighbours differ by at most 2 C.
-      participants_known: the adversary of the average also knows who checked in.
+        sigma: standard deviation of the noise on one upload, > 0 (scalar or array).
+        p: check-in probability of every client, in [0, 1].
+        q: probability that a client which checks in uses the record, in [0, 1].
+        clients: N >= 1; 1 for a server that sees every upload.
+        clip: largest norm C of a public half, > 0; uploads of neighbours differ by at most 2 C.
+        participants_known: the adversary of the average also knows who checked in.
     """
 
     sigma: float

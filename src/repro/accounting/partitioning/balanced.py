@@ -60,7 +60,7 @@ class BalancedIterationSubsampling(Mechanism):
         sigma: standard deviation of the noise, > 0 (scalar or array).
         iterations: T >= 1.
         participations: k in [1, T]; k = T is the plain Gaussian mechanism of sensitivity
-          clip sqrt(T), k = 1 one round of model splitting into T submodels.
+            clip sqrt(T), k = 1 one round of model splitting into T submodels.
         clip: largest norm of one contribution, > 0 (scalar or array).
 
     Raises:

@@ -22,14 +22,14 @@ def circular_singular_values(filters: np.ndarray, *, side: int) -> np.ndarray:
     """All singular values of a convolution with stride 1 and circular padding, ascending.
 
     Args:
-      filters: shape (out, in, k, k) with k <= side.
-      side: height and width of the image in pixels, >= 1.
+        filters: shape (out, in, k, k) with k <= side.
+        side: height and width of the image in pixels, >= 1.
 
     Returns:
-      shape (side^2 min(out, in),).
+        shape (side^2 min(out, in),).
 
     Raises:
-      ValueError: filters of another shape, not finite or larger than the image.
+        ValueError: filters of another shape, not finite or larger than the image.
     """
     filters, side = finite_numbers("filters", filters), integer("side", side, 1)
     if filters.ndim != 4 or not filters.size or max(filters.shape[2:]) > side:
@@ -51,15 +51,15 @@ def convolution_terms(
     """The term of (29) of one guess: least over largest singular value of the masked convolutions.
 
     Args:
-      filters: w, shape (channels, channels, k, k), k odd: as many numbers out as in.
-      mask: M, zeros and ones of the shape of `filters`. guess: M^, likewise.
-      side: of the image, >= k.
+        filters: w, shape (channels, channels, k, k), k odd: as many numbers out as in.
+        mask: M, zeros and ones of the shape of `filters`. guess: M^, likewise.
+        side: of the image, >= k.
 
     Returns:
-      the term with circular padding, exact; an upper limit of it with zero padding, by interlacing.
+        the term with circular padding, exact; an upper limit of it with zero padding, by interlacing.
 
     Raises:
-      ValueError: filters that are not square, masks with other values, shapes that do not fit.
+        ValueError: filters that are not square, masks with other values, shapes that do not fit.
     """
     filters, mask, guess = (
         finite_numbers("filters", filters),

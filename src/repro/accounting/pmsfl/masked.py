@@ -39,10 +39,10 @@ def masked_laplace_epsilon(epsilon, *, keep) -> np.ndarray:
     is a lower bound on the supremum, whatever the dimension, and exact for one weight.
 
     Args:
-      epsilon: of the Laplace noise alone, >= 0. keep: p in [0, 1], the largest keep probability.
+        epsilon: of the Laplace noise alone, >= 0. keep: p in [0, 1], the largest keep probability.
 
     Raises:
-      ValueError: an argument out of range.
+        ValueError: an argument out of range.
     """
     broadcastable(epsilon=epsilon, keep=keep)
     epsilon, keep = nonnegative("epsilon", epsilon), in_unit("keep", keep)
@@ -59,11 +59,11 @@ def masked_laplace_bound(epsilon, *, keep) -> np.ndarray:
     above `masked_laplace_epsilon` by at most a factor e^epsilon in what is taken off e^epsilon.
 
     Args:
-      epsilon: of the Laplace noise alone, >= 0.
-      keep: p in [1/2, 1], the largest keep probability; for a smaller one take 1/2.
+        epsilon: of the Laplace noise alone, >= 0.
+        keep: p in [1/2, 1], the largest keep probability; for a smaller one take 1/2.
 
     Raises:
-      ValueError: an argument out of range.
+        ValueError: an argument out of range.
     """
     broadcastable(epsilon=epsilon, keep=keep)
     epsilon, keep = nonnegative("epsilon", epsilon), in_unit("keep", keep)

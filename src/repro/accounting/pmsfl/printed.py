@@ -44,7 +44,7 @@ def margin(floor) -> np.ndarray:
     """The margin c as a float array.
 
     Raises:
-      ValueError: a value outside (0, 1/2).
+        ValueError: a value outside (0, 1/2).
     """
     array = positive("floor", floor)
     if np.any(array >= 0.5):
@@ -56,7 +56,7 @@ def finite_numbers(name: str, value) -> np.ndarray:
     """Finite numbers as a float array.
 
     Raises:
-      ValueError: something else.
+        ValueError: something else.
     """
     try:
         array = np.asarray(value, float)
@@ -84,11 +84,11 @@ def score_slope(scores, *, rule: str = "paper") -> np.ndarray:
     sigma'(s), the derivative when the sampled mask stands for its probability.
 
     Args:
-      scores: s, any finite numbers.
-      rule: "paper" or "straight-through".
+        scores: s, any finite numbers.
+        rule: "paper" or "straight-through".
 
     Raises:
-      ValueError: scores that are not finite, an unknown rule.
+        ValueError: scores that are not finite, an unknown rule.
     """
     choice("rule", rule, SLOPES)
     scores = finite_numbers("scores", scores)
@@ -100,10 +100,10 @@ def estimator_error_bound(dimension, *, clients) -> np.ndarray:
     """Equation (6): d / (4 K), a bound on the expected squared error of the averaged binary masks.
 
     Args:
-      dimension: d >= 1. clients: K >= 1.
+        dimension: d >= 1. clients: K >= 1.
 
     Raises:
-      ValueError: an argument out of range.
+        ValueError: an argument out of range.
     """
     clients = positive("clients", clients)
     if np.any(clients < 1):
@@ -121,18 +121,18 @@ def reconstruction_bound(
     error over |x|; the guess that equals the mask contributes nothing.
 
     Args:
-      weights: w, shape (m, n); square for eigenvalues.
-      mask: M, zeros and ones of the shape of `weights`.
-      guesses: M^, zeros and ones, shape (..., m, n).
-      spectrum: "eigenvalues" as in (9), by modulus; "singular values" as in appendix C, where the
-        least one is the least stretch of any direction: 0 if m < n.
+        weights: w, shape (m, n); square for eigenvalues.
+        mask: M, zeros and ones of the shape of `weights`.
+        guesses: M^, zeros and ones, shape (..., m, n).
+        spectrum: "eigenvalues" as in (9), by modulus; "singular values" as in appendix C, where the
+            least one is the least stretch of any direction: 0 if m < n.
 
     Returns:
-      shape (...); infinity where the guess removes every weight but the mask does not.
+        shape (...); infinity where the guess removes every weight but the mask does not.
 
     Raises:
-      ValueError: shapes that do not fit, masks with other values, eigenvalues of a matrix that is not
-        square.
+        ValueError: shapes that do not fit, masks with other values, eigenvalues of a matrix that is not
+            square.
     """
     choice("spectrum", spectrum, SPECTRA)
     weights = finite_numbers("weights", weights)
@@ -167,11 +167,11 @@ def smashed_epsilon(epsilon, *, dimension, floor) -> np.ndarray:
     """Theorem 2: ln((1 - c^d) e^epsilon + c^d), the epsilon of noisy smashed data behind a mask.
 
     Args:
-      epsilon: of the Laplace noise alone, >= 0.
-      dimension: d >= 1. floor: c in (0, 1/2).
+        epsilon: of the Laplace noise alone, >= 0.
+        dimension: d >= 1. floor: c in (0, 1/2).
 
     Raises:
-      ValueError: an argument out of range.
+        ValueError: an argument out of range.
     """
     epsilon, power = _powers(epsilon, dimension, floor)
     return epsilon + np.log1p(np.exp(power) * np.expm1(-epsilon))
@@ -200,11 +200,11 @@ def step_sigma(epsilon, delta, *, steps, clip, batch) -> np.ndarray:
     Standard deviation of the noise on every score in every local step.
 
     Args:
-      epsilon: > 0, of all R steps together. delta: in (0, 1).
-      steps: R > 0. clip: Gamma > 0, in units of the scores. batch: |Q_k| > 0.
+        epsilon: > 0, of all R steps together. delta: in (0, 1).
+        steps: R > 0. clip: Gamma > 0, in units of the scores. batch: |Q_k| > 0.
 
     Raises:
-      ValueError: an argument out of range.
+        ValueError: an argument out of range.
     """
     broadcastable(epsilon=epsilon, delta=delta, steps=steps, clip=clip, batch=batch)
     log_term = -np.log(probability_open("delta", delta))
@@ -218,10 +218,10 @@ def mask_sigma(epsilon, delta, *, floor) -> np.ndarray:
     Standard deviation of the noise on every mask probability, before they are clipped to [c, 1 - c].
 
     Args:
-      epsilon: > 0. delta: in (0, 1). floor: c in (0, 1/2).
+        epsilon: > 0. delta: in (0, 1). floor: c in (0, 1/2).
 
     Raises:
-      ValueError: an argument out of range.
+        ValueError: an argument out of range.
     """
     broadcastable(epsilon=epsilon, delta=delta, floor=floor)
     log_term = np.log(1.25 / probability_open("delta", delta))
@@ -232,13 +232,13 @@ def sampling_term(alpha, *, dimension, floor, form: str = "printed") -> np.ndarr
     """The amplified epsilon after Theorem 3 at one order: d/(alpha - 1) log(first + second term).
 
     Args:
-      alpha: > 1. dimension: d >= 1. floor: c in (0, 1/2).
-      form: "printed" adds (1-c)^alpha c^(1-alpha) to itself; "meant" adds it to
-        c^alpha (1-c)^(1-alpha), which makes it the Renyi divergence of Bernoulli(1-c) from
-        Bernoulli(c), d times.
+        alpha: > 1. dimension: d >= 1. floor: c in (0, 1/2).
+        form: "printed" adds (1-c)^alpha c^(1-alpha) to itself; "meant" adds it to
+            c^alpha (1-c)^(1-alpha), which makes it the Renyi divergence of Bernoulli(1-c) from
+            Bernoulli(c), d times.
 
     Raises:
-      ValueError: an argument out of range.
+        ValueError: an argument out of range.
     """
     choice("form", form, FORMS)
     broadcastable(alpha=alpha, dimension=dimension, floor=floor)

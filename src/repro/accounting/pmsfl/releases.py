@@ -65,15 +65,15 @@ def mask_delta(epsilon, *, first: float, second: float, count: int) -> np.ndarra
     One direction; exchange the two for the other.
 
     Args:
-      epsilon: >= 0, scalar or array.
-      first, second: probabilities in [0, 1].
-      count: n >= 1.
+        epsilon: >= 0, scalar or array.
+        first, second: probabilities in [0, 1].
+        count: n >= 1.
 
     Returns:
-      delta in [0, 1], of the shape of `epsilon`.
+        delta in [0, 1], of the shape of `epsilon`.
 
     Raises:
-      ValueError: an argument out of range.
+        ValueError: an argument out of range.
     """
     epsilon = nonnegative("epsilon", epsilon)
     first, second = _number("first", first, in_unit), _number("second", second, in_unit)
@@ -90,14 +90,14 @@ def mask_epsilon(delta, *, first: float, second: float, count: int) -> np.ndarra
     that are unlikely under P (see `_likely`) are left out.
 
     Args:
-      delta: in (0, 1), scalar or array. Others as in :func:`mask_delta`.
+        delta: in (0, 1), scalar or array. Others as in `mask_delta`.
 
     Returns:
-      epsilon >= 0, of the shape of `delta`; infinity where an outcome of more than delta is impossible
-      on the other side.
+        epsilon >= 0, of the shape of `delta`; infinity where an outcome of more than delta is impossible
+        on the other side.
 
     Raises:
-      ValueError: an argument out of range.
+        ValueError: an argument out of range.
     """
     log_delta = np.log(probability_open("delta", delta))[..., None]
     low, high = sorted((_number("first", first, in_unit), _number("second", second, in_unit)))
@@ -139,13 +139,13 @@ def noised_probability(theta, sigma, *, floor) -> np.ndarray:
     mask leaves the client, so this number is all that its law depends on.
 
     Args:
-      theta: in [0, 1]. sigma: > 0. floor: c in (0, 1/2).
+        theta: in [0, 1]. sigma: > 0. floor: c in (0, 1/2).
 
     Returns:
-      probabilities in [c, 1 - c], of the broadcast shape.
+        probabilities in [c, 1 - c], of the broadcast shape.
 
     Raises:
-      ValueError: an argument out of range.
+        ValueError: an argument out of range.
     """
     broadcastable(theta=theta, sigma=sigma, floor=floor)
     theta, sigma, c = in_unit("theta", theta), positive("sigma", sigma), margin(floor)
@@ -165,10 +165,10 @@ def binary_upload_rdp(alpha, distance) -> np.ndarray:
     """alpha |s - s'|^2 / 8, the module's theorem.
 
     Args:
-      alpha: > 1. distance: l2 distance of the scores on neighbours, >= 0.
+        alpha: > 1. distance: l2 distance of the scores on neighbours, >= 0.
 
     Raises:
-      ValueError: an argument out of range.
+        ValueError: an argument out of range.
     """
     broadcastable(alpha=alpha, distance=distance)
     return orders(alpha) * nonnegative("distance", distance) ** 2 / 8
@@ -180,10 +180,10 @@ def binary_upload_epsilon(distance, delta) -> np.ndarray:
     rho + 2 sqrt(rho ln(1/delta)) with rho = distance^2 / 8, the best order of the Renyi bound.
 
     Args:
-      distance: >= 0. delta: in (0, 1).
+        distance: >= 0. delta: in (0, 1).
 
     Raises:
-      ValueError: an argument out of range.
+        ValueError: an argument out of range.
     """
     broadcastable(distance=distance, delta=delta)
     return concentrated_epsilon(nonnegative("distance", distance) ** 2 / 8, delta)
@@ -196,10 +196,10 @@ def concentrated_epsilon(rho, delta) -> np.ndarray:
     for any pure epsilon, distance^2 / 8 for a sampled mask.
 
     Args:
-      rho: >= 0. delta: in (0, 1).
+        rho: >= 0. delta: in (0, 1).
 
     Raises:
-      ValueError: an argument out of range.
+        ValueError: an argument out of range.
     """
     broadcastable(rho=rho, delta=delta)
     rho = nonnegative("rho", rho)
@@ -213,15 +213,15 @@ def local_noise(sigma, *, steps, clip, batch, relation: str = "replace") -> Gaus
     as one step of sqrt(R) times it. A record that enters one batch an epoch takes part once an epoch.
 
     Args:
-      sigma: standard deviation of the noise on a step, > 0.
-      steps: steps in which the record takes part, > 0.
-      clip: Gamma > 0. batch: |Q_k| > 0, a public constant.
-      relation: what neighbours differ in. "add or remove" one gradient of a sum divided by the
-        constant |Q_k|: Gamma / |Q_k|. "replace": twice that, as two gradients may be opposite.
-        "client": all of a client's records, 2 Gamma, in every local step.
+        sigma: standard deviation of the noise on a step, > 0.
+        steps: steps in which the record takes part, > 0.
+        clip: Gamma > 0. batch: |Q_k| > 0, a public constant.
+        relation: what neighbours differ in. "add or remove" one gradient of a sum divided by the
+            constant |Q_k|: Gamma / |Q_k|. "replace": twice that, as two gradients may be opposite.
+            "client": all of a client's records, 2 Gamma, in every local step.
 
     Raises:
-      ValueError: an argument out of range.
+        ValueError: an argument out of range.
     """
     choice("relation", relation, RELATIONS)
     broadcastable(sigma=sigma, steps=steps, clip=clip, batch=batch)
@@ -237,10 +237,10 @@ def adam_reach(steps: int, *, rate: float = 1e-3, betas: tuple[float, float] = (
     |m_t| <= (1 - b1) sqrt(sum_{i<t} (b1^2/b2)^i / (1 - b2)) sqrt(v_t).
 
     Args:
-      steps: R >= 1. rate: > 0. betas: b1, b2 in (0, 1) with b1^2 < b2.
+        steps: R >= 1. rate: > 0. betas: b1, b2 in (0, 1) with b1^2 < b2.
 
     Raises:
-      ValueError: an argument out of range.
+        ValueError: an argument out of range.
     """
     rate = _number("rate", rate, positive)
     pair = probability_open("betas", betas)
@@ -263,15 +263,15 @@ def run_epsilon(
     Exact up to the rounding of losses, upwards: privacy loss distributions of the worst pairs.
 
     Args:
-      delta: of the whole run, in (0, 1), scalar or array.
-      smashed: epsilon of one release of smashed data, > 0.
-      releases: how often the record's smashed data are sent, >= 1.
-      update: sensitivity over noise deviation of one round's update, > 0.
-      rounds: rounds in which the client takes part, >= 1.
-      interval: spacing of the losses, > 0.
+        delta: of the whole run, in (0, 1), scalar or array.
+        smashed: epsilon of one release of smashed data, > 0.
+        releases: how often the record's smashed data are sent, >= 1.
+        update: sensitivity over noise deviation of one round's update, > 0.
+        rounds: rounds in which the client takes part, >= 1.
+        interval: spacing of the losses, > 0.
 
     Raises:
-      ValueError: an argument out of range, or a delta too small to certify.
+        ValueError: an argument out of range, or a delta too small to certify.
     """
     delta = probability_open("delta", delta)
     interval = _number("interval", interval, positive)

@@ -77,25 +77,25 @@ class RandomParticipation(Mechanism):
     """One iteration of DP-DSGD with random participation, seen by whoever sees only the noisy sum.
 
     Every client takes part with probability p; every record of a participating client is drawn with
-    probability q; gradients are clipped to ``clip``; N(0, sigma^2 I) is added to their sum.
+    probability q; gradients are clipped to `clip`; N(0, sigma^2 I) is added to their sum.
 
     Formal guarantee: for every pair of data sets that differ in one record of a client with
-    ``samples_per_client`` other records, and for each direction, ``method="upper"`` bounds the
+    `samples_per_client` other records, and for each direction, `method="upper"` bounds the
     hockey-stick divergence (repaired Theorem 4.1: reveal the count, share out the rest, Kahane).
-    ``method="lower"`` is attained by an explicit pair: no other records, or others that share one
-    gradient at the best of several angles. ``method="paper"`` is Theorem 4.1 as printed. It is not
+    `method="lower"` is attained by an explicit pair: no other records, or others that share one
+    gradient at the best of several angles. `method="paper"` is Theorem 4.1 as printed. It is not
     an upper bound: it takes collinear gradients to be the worst, and already orthogonal or absent
     ones leak more.
 
     Args:
-      sigma: standard deviation of the noise on the sum, > 0 (scalar or array).
-      p: participation rate, in [0, 1] (scalar or array).
-      q: sampling rate, in [0, 1] (scalar or array).
-      samples_per_client: d >= 0, the client's records besides the differing one.
-      clip: largest norm of one record's gradient, > 0.
+        sigma: standard deviation of the noise on the sum, > 0 (scalar or array).
+        p: participation rate, in [0, 1] (scalar or array).
+        q: sampling rate, in [0, 1] (scalar or array).
+        samples_per_client: d >= 0, the client's records besides the differing one.
+        clip: largest norm of one record's gradient, > 0.
 
     Raises:
-      ValueError: an argument out of range.
+        ValueError: an argument out of range.
     """
 
     sigma: float
@@ -182,9 +182,9 @@ class RandomParticipation(Mechanism):
         """Loss distribution, rounded downwards, of the pair whose other records lie at one angle.
 
         Args:
-          cosine: between the differing record's gradient and the others', in [-1, 1]; in the
-            "add" direction the others point the opposite way.
-          interval: spacing of the discretised losses, > 0.
+            cosine: between the differing record's gradient and the others', in [-1, 1]; in the
+                "add" direction the others point the opposite way.
+            interval: spacing of the discretised losses, > 0.
         """
         setting = (
             max(self.sigma / self.clip, _NOISELESS["lower"]),
@@ -229,13 +229,13 @@ class WeakClientSampling(_TwoRates):
 
     Formal guarantee: exact in both directions. Given participation the adversary faces a
     Poisson-subsampled Gaussian of rate q, otherwise nothing, so delta = p times that of
-    :class:`PoissonGaussian`; Theorem 5.2 is the "remove" case, and it is attained. It bounds
-    :class:`RandomParticipation` for every number of records.
+    `PoissonGaussian`; Theorem 5.2 is the "remove" case, and it is attained. It bounds
+    `RandomParticipation` for every number of records.
 
     Args:
-      sigma: standard deviation of the noise on the sum, > 0 (scalar or array).
-      p: participation rate, q: sampling rate, both in [0, 1] (scalars or arrays).
-      clip: largest norm of one record's gradient, > 0.
+        sigma: standard deviation of the noise on the sum, > 0 (scalar or array).
+        p: participation rate, q: sampling rate, both in [0, 1] (scalars or arrays).
+        clip: largest norm of one record's gradient, > 0.
     """
 
     def log_delta(self, epsilon: np.ndarray, direction: str, method: str) -> np.ndarray:
@@ -268,13 +268,13 @@ class WeakClientSampling(_TwoRates):
 class OnlyLocalSampling(Mechanism):
     """Every client takes part, every record is drawn with probability q (Theorem 5.1).
 
-    Formal guarantee: exact in both directions, that of :class:`PoissonGaussian` with rate q; the
+    Formal guarantee: exact in both directions, that of `PoissonGaussian` with rate q; the
     theorem is the "remove" case.
 
     Args:
-      sigma: standard deviation of the noise on the sum, > 0 (scalar or array).
-      q: sampling rate, in [0, 1] (scalar or array).
-      clip: largest norm of one record's gradient, > 0.
+        sigma: standard deviation of the noise on the sum, > 0 (scalar or array).
+        q: sampling rate, in [0, 1] (scalar or array).
+        clip: largest norm of one record's gradient, > 0.
     """
 
     sigma: float
@@ -307,15 +307,15 @@ class CentralizedShuffling(_TwoRates):
     """Every record of the union is drawn independently with probability p q (Corollary 5.3 as meant).
 
     Formal guarantee: exact in both directions for independent draws, that of
-    :class:`PoissonGaussian` with rate p q. The draws are only independent in the limit of many
+    `PoissonGaussian` with rate p q. The draws are only independent in the limit of many
     clients: shuffling records among few clients and then sampling clients keeps them correlated,
-    and with one client it changes nothing at all. ``method="paper"`` is the corollary as printed,
+    and with one client it changes nothing at all. `method="paper"` is the corollary as printed,
     with q where p q is meant, which is a valid but needlessly large bound.
 
     Args:
-      sigma: standard deviation of the noise on the sum, > 0 (scalar or array).
-      p: participation rate, q: sampling rate, both in [0, 1] (scalars or arrays).
-      clip: largest norm of one record's gradient, > 0.
+        sigma: standard deviation of the noise on the sum, > 0 (scalar or array).
+        p: participation rate, q: sampling rate, both in [0, 1] (scalars or arrays).
+        clip: largest norm of one record's gradient, > 0.
     """
 
     def _rate(self, method: str):
