@@ -44,7 +44,9 @@ class Leak(NamedTuple):
     record: np.ndarray
 
 
-def client_pair(others, record, p: float, q: float) -> tuple[Mixture, Mixture]:
+def client_pair(
+    others: np.ndarray, record: np.ndarray, p: float, q: float
+) -> tuple[Mixture, Mixture]:
     """Releases of one client with and without the record, every subset enumerated.
 
     Args:
@@ -203,7 +205,7 @@ def search_leaks(
     return Leak(delta(others, 801), others, record)
 
 
-def sign_changes(coefficients) -> int:
+def sign_changes(coefficients: np.ndarray) -> int:
     """Sign changes in a sequence, zeros left out (Descartes' bound on positive roots)."""
     signs = np.sign(np.asarray(coefficients, dtype=float))
     signs = signs[signs != 0]
@@ -226,7 +228,9 @@ def crossing_signs(d: int, q: float, weight: float) -> np.ndarray:
     return np.array([-1, *(int(s) for s in inner), 1])
 
 
-def average_pair(others, record, p: float, q: float) -> tuple[Mixture, Mixture]:
+def average_pair(
+    others: np.ndarray, record: np.ndarray, p: float, q: float
+) -> tuple[Mixture, Mixture]:
     """As `client_pair`, for a client that sends the average of its sampled gradients."""
     d = len(others)
     sizes = np.array([sum(chosen) for chosen in product((0, 1), repeat=d)])

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from repro.accounting._losses import threshold
 from repro.accounting._pld import one_sided
@@ -50,7 +51,7 @@ class Setting:
     def _shared(self) -> dict:
         return {"p": self.p, "q": self.q, "clients": self.clients, "beta": self.beta}
 
-    def round_epsilon(self, local_epsilon=None) -> np.ndarray:
+    def round_epsilon(self, local_epsilon: ArrayLike | None = None) -> np.ndarray:
         """(20a), at this setting's epsilon_l or at others."""
         local = self.local_epsilon if local_epsilon is None else local_epsilon
         return per_round_epsilon(local, **self._shared)
@@ -59,11 +60,11 @@ class Setting:
         """(20b)."""
         return per_round_delta(self.local_delta, **self._shared)
 
-    def total_epsilon(self, rounds) -> np.ndarray:
+    def total_epsilon(self, rounds: ArrayLike) -> np.ndarray:
         """(23a) on (20a)."""
         return total_epsilon(self.round_epsilon(), rounds, slack=self.slack)
 
-    def total_delta(self, rounds) -> np.ndarray:
+    def total_delta(self, rounds: ArrayLike) -> np.ndarray:
         """T delta_c' + delta~ on (20b)."""
         return total_delta(self.round_delta(), rounds, slack=self.slack)
 
@@ -109,7 +110,13 @@ def ended_run(
 
 
 def server_run(
-    rounds: np.ndarray, delta, *, ratio: float, p: float, q: float, ended: np.ndarray | None = None
+    rounds: np.ndarray,
+    delta: ArrayLike,
+    *,
+    ratio: float,
+    p: float,
+    q: float,
+    ended: np.ndarray | None = None,
 ) -> dict[str, np.ndarray]:
     """Bracket of epsilon against a server that sees every upload, private halves carried over.
 

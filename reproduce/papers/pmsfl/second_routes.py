@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.stats import binom
 
 from repro._validate import broadcastable, in_unit, integer, positive
@@ -20,13 +21,15 @@ def all_masks(cells: int) -> np.ndarray:
     return np.array(list(itertools.product((0.0, 1.0), repeat=integer("cells", cells, 1, 16))))
 
 
-def mask_chances(masks: np.ndarray, keep) -> np.ndarray:
+def mask_chances(masks: np.ndarray, keep: ArrayLike) -> np.ndarray:
     """Probability of each mask when coordinates are kept independently, product over the last axis."""
     keep = in_unit("keep", keep)
     return np.prod(np.where(masks > 0, keep, 1 - keep), axis=-1)
 
 
-def masked_loss(first: np.ndarray, second: np.ndarray, keep, *, epsilon: float) -> np.ndarray:
+def masked_loss(
+    first: np.ndarray, second: np.ndarray, keep: ArrayLike, *, epsilon: float
+) -> np.ndarray:
     """Largest log ratio of the densities of a masked sum with Laplace noise, on two inputs, exact.
 
     The output is sum_j M_j z_j + noise of scale 1 / epsilon. Between two possible sums both densities
@@ -115,7 +118,11 @@ def inversion_errors(
 
 
 def averaging_errors(
-    weights: np.ndarray, keep: np.ndarray, x: np.ndarray, views: np.ndarray, rng
+    weights: np.ndarray,
+    keep: ArrayLike,
+    x: np.ndarray,
+    views: np.ndarray,
+    rng: np.random.Generator,
 ) -> np.ndarray:
     """|x - x^| / |x| of one who averages smashed data of one input and solves for w o p.
 

@@ -13,6 +13,7 @@ Which of these are bounds, and what is true where they are not, is in `mspafl_ex
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from repro._validate import (
     broadcastable,
@@ -52,7 +53,9 @@ def _whole(name: str, value: object, low: int = 1) -> np.ndarray:
     return array
 
 
-def local_sigma(local_epsilon, local_delta, *, clip=1.0) -> np.ndarray:
+def local_sigma(
+    local_epsilon: ArrayLike, local_delta: ArrayLike, *, clip: ArrayLike = 1.0
+) -> np.ndarray:
     """Standard deviation of the noise on one upload: Lemma 1, (6), at the sensitivity 2 C of (C.3).
 
     Args:
@@ -70,7 +73,7 @@ def local_sigma(local_epsilon, local_delta, *, clip=1.0) -> np.ndarray:
     return 2 * positive("clip", clip) / ratio
 
 
-def noise_ratio(local_epsilon, local_delta) -> np.ndarray:
+def noise_ratio(local_epsilon: ArrayLike, local_delta: ArrayLike) -> np.ndarray:
     """Sensitivity of an upload over its noise, 2 C / sigma, at the noise of Lemma 1.
 
     The clip cancels: epsilon / sqrt(2 ln(1.25 / delta)). Zero at epsilon = 0 (infinite noise).
@@ -86,7 +89,7 @@ def noise_ratio(local_epsilon, local_delta) -> np.ndarray:
     return nonnegative("local_epsilon", local_epsilon) / np.sqrt(2 * log_term)
 
 
-def sampling_ratio(records, draws, *, replacement: bool) -> np.ndarray:
+def sampling_ratio(records: ArrayLike, draws: ArrayLike, *, replacement: bool) -> np.ndarray:
     """Share q of its records that a client uses in a round: (11).
 
     Args:
@@ -115,7 +118,9 @@ def sampling_ratio(records, draws, *, replacement: bool) -> np.ndarray:
     return draws / records
 
 
-def subsampled(local_epsilon, local_delta, *, q) -> tuple[np.ndarray, np.ndarray]:
+def subsampled(
+    local_epsilon: ArrayLike, local_delta: ArrayLike, *, q: ArrayLike
+) -> tuple[np.ndarray, np.ndarray]:
     """(2 q epsilon, q delta) after drawing a share q of the records: Theorem 1.
 
     Args:
@@ -130,7 +135,7 @@ def subsampled(local_epsilon, local_delta, *, q) -> tuple[np.ndarray, np.ndarray
     return 2 * q * in_unit("local_epsilon", local_epsilon), q * in_unit("local_delta", local_delta)
 
 
-def hoeffding_delta(clients, beta) -> np.ndarray:
+def hoeffding_delta(clients: ArrayLike, beta: ArrayLike) -> np.ndarray:
     """delta' = 2 exp(-2 beta^2 N) of Lemma 2, (A.2).
 
     Args:
@@ -150,7 +155,9 @@ def hoeffding_delta(clients, beta) -> np.ndarray:
     return value
 
 
-def per_round_epsilon(local_epsilon, *, p, q, clients, beta) -> np.ndarray:
+def per_round_epsilon(
+    local_epsilon: ArrayLike, *, p: ArrayLike, q: ArrayLike, clients: ArrayLike, beta: ArrayLike
+) -> np.ndarray:
     """Central epsilon of one round: Theorem 2, (19a), and with equal clients Corollary 1, (20a).
 
     ln[1 + p / (1 - delta') (exp(2 q epsilon) - 1)]. With different clients give p and q along an axis
@@ -169,7 +176,9 @@ def per_round_epsilon(local_epsilon, *, p, q, clients, beta) -> np.ndarray:
     return np.log1p(in_unit("p", p) / (1 - hoeffding_delta(clients, beta)) * np.expm1(sampled))
 
 
-def per_round_delta(local_delta, *, p, q, clients, beta) -> np.ndarray:
+def per_round_delta(
+    local_delta: ArrayLike, *, p: ArrayLike, q: ArrayLike, clients: ArrayLike, beta: ArrayLike
+) -> np.ndarray:
     """Central delta of one round: Theorem 2, (19b), and Corollary 1, (20b).
 
     delta' + p q delta / (1 - delta'). Arguments and errors as for `per_round_epsilon`.
@@ -180,7 +189,9 @@ def per_round_delta(local_delta, *, p, q, clients, beta) -> np.ndarray:
     return spill + in_unit("p", p) * sampled / (1 - spill)
 
 
-def first_order_epsilon(local_epsilon, *, p, q, clients, beta) -> np.ndarray:
+def first_order_epsilon(
+    local_epsilon: ArrayLike, *, p: ArrayLike, q: ArrayLike, clients: ArrayLike, beta: ArrayLike
+) -> np.ndarray:
     """The end of (21), 2 q epsilon p / (1 - delta'), there called an upper bound on (20a).
 
     Arguments and errors as for `per_round_epsilon`.
@@ -190,7 +201,7 @@ def first_order_epsilon(local_epsilon, *, p, q, clients, beta) -> np.ndarray:
     return sampled * in_unit("p", p) / (1 - hoeffding_delta(clients, beta))
 
 
-def local_constant(local_delta, *, clip=1.0) -> np.ndarray:
+def local_constant(local_delta: ArrayLike, *, clip: ArrayLike = 1.0) -> np.ndarray:
     """The constant c0 of Theorem 3 as (C.8) has it: sqrt(ln(1/delta) / ln(1.25/delta)) / (2 C).
 
     Args:
@@ -204,7 +215,9 @@ def local_constant(local_delta, *, clip=1.0) -> np.ndarray:
     return np.sqrt(np.log(1 / delta) / np.log(1.25 / delta)) / (2 * positive("clip", clip))
 
 
-def total_local_epsilon(local_epsilon, rounds, *, p, q, constant) -> np.ndarray:
+def total_local_epsilon(
+    local_epsilon: ArrayLike, rounds: ArrayLike, *, p: ArrayLike, q: ArrayLike, constant: ArrayLike
+) -> np.ndarray:
     """A client's epsilon after T rounds: Theorem 3, (22), c0 q epsilon sqrt(p T / (1 - q)).
 
     Args:
@@ -222,7 +235,14 @@ def total_local_epsilon(local_epsilon, rounds, *, p, q, constant) -> np.ndarray:
     return factor * np.sqrt(in_unit("p", p) * _whole("rounds", rounds, 0) / (1 - q))
 
 
-def log_moment(order, local_epsilon, local_delta, *, q, clip=1.0) -> np.ndarray:
+def log_moment(
+    order: ArrayLike,
+    local_epsilon: ArrayLike,
+    local_delta: ArrayLike,
+    *,
+    q: ArrayLike,
+    clip: ArrayLike = 1.0,
+) -> np.ndarray:
     """Log moment of order lambda of one round's privacy loss: (C.2) with s = 2 C of (C.3).
 
     Args:
@@ -240,14 +260,23 @@ def log_moment(order, local_epsilon, local_delta, *, q, clip=1.0) -> np.ndarray:
     return q**2 / (1 - q) * order * (order + 1) * spread / (2 * squared)
 
 
-def composed_log_moment(order, local_epsilon, local_delta, rounds, *, p, q, clip=1.0) -> np.ndarray:
+def composed_log_moment(
+    order: ArrayLike,
+    local_epsilon: ArrayLike,
+    local_delta: ArrayLike,
+    rounds: ArrayLike,
+    *,
+    p: ArrayLike,
+    q: ArrayLike,
+    clip: ArrayLike = 1.0,
+) -> np.ndarray:
     """Log moment after T rounds: (C.4), p T times (C.2). Arguments and errors as there."""
     broadcastable(order=order, local_epsilon=local_epsilon, rounds=rounds, p=p, q=q, clip=clip)
     single = log_moment(order, local_epsilon, local_delta, q=q, clip=clip)
     return in_unit("p", p) * _whole("rounds", rounds, 0) * single
 
 
-def total_epsilon(round_epsilon, rounds, *, slack) -> np.ndarray:
+def total_epsilon(round_epsilon: ArrayLike, rounds: ArrayLike, *, slack: ArrayLike) -> np.ndarray:
     """Central epsilon after T rounds: Theorem 4, (23a), strong composition.
 
     Args:
@@ -264,7 +293,7 @@ def total_epsilon(round_epsilon, rounds, *, slack) -> np.ndarray:
     )
 
 
-def total_delta(round_delta, rounds, *, slack) -> np.ndarray:
+def total_delta(round_delta: ArrayLike, rounds: ArrayLike, *, slack: ArrayLike) -> np.ndarray:
     """Central delta after T rounds: Theorem 4, T delta_c' + delta~ (above 1 it says nothing).
 
     Args:

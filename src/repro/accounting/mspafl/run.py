@@ -31,6 +31,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import ndtr
 from scipy.stats import binom
 
@@ -50,7 +51,11 @@ _LARGEST = 400.0  # epsilon
 
 
 def run_epsilon(
-    delta, rounds, profile: Callable[[np.ndarray, int], np.ndarray], *, lower: bool = False
+    delta: ArrayLike,
+    rounds: ArrayLike,
+    profile: Callable[[np.ndarray, int], np.ndarray],
+    *,
+    lower: bool = False,
 ) -> np.ndarray:
     """Epsilon at which a run's delta comes down to the target, by refining a grid.
 
@@ -128,7 +133,7 @@ def exposure(rounds: int, p: float, q: float, clients: int) -> tuple[np.ndarray,
 
 
 def run_delta(
-    epsilon, rounds: int, *, ratio: float, p: float, q: float = 1.0, clients: int = 1
+    epsilon: ArrayLike, rounds: int, *, ratio: float, p: float, q: float = 1.0, clients: int = 1
 ) -> np.ndarray:
     """delta of a whole run, an upper bound for every pair of neighbours (module, "Upper").
 
@@ -154,7 +159,9 @@ def run_delta(
     return np.minimum(each @ chance + _SPILL, 1.0)
 
 
-def server_delta_lower(epsilon, rounds: int, *, ratio: float, p: float, q: float) -> np.ndarray:
+def server_delta_lower(
+    epsilon: ArrayLike, rounds: int, *, ratio: float, p: float, q: float
+) -> np.ndarray:
     """delta that a server which sees uploads is certain to reach (module, "Lower").
 
     After K uploads, added up with weights a_k = 1 - (1 - q)^k, the sum in units of its deviation has
@@ -198,7 +205,7 @@ def _after_uploads(epsilon: np.ndarray, uploads: int, ratio: float, q: float) ->
 
 
 def average_epsilon_lower(
-    delta: float, rounds, *, ratio: float, p: float, q: float, clients: int
+    delta: float, rounds: ArrayLike, *, ratio: float, p: float, q: float, clients: int
 ) -> np.ndarray:
     """Epsilon that one who sees only the averaged models exceeds (module, "Lower").
 

@@ -26,13 +26,14 @@ convolution, makes this false.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from repro._validate import broadcastable, in_unit, nonnegative
 
 __all__ = ["masked_laplace_bound", "masked_laplace_epsilon"]
 
 
-def masked_laplace_epsilon(epsilon, *, keep) -> np.ndarray:
+def masked_laplace_epsilon(epsilon: ArrayLike, *, keep: ArrayLike) -> np.ndarray:
     """ln(1 - p + p e^epsilon): what the worst pair found leaks through a random mask, Theorem 2.
 
     One weight carries the whole difference and is kept with probability p; the output is far out. This
@@ -52,7 +53,7 @@ def masked_laplace_epsilon(epsilon, *, keep) -> np.ndarray:
     return np.where(epsilon <= 700, np.log1p(keep * grown), far)
 
 
-def masked_laplace_bound(epsilon, *, keep) -> np.ndarray:
+def masked_laplace_bound(epsilon: ArrayLike, *, keep: ArrayLike) -> np.ndarray:
     """ln[(p e^(2 epsilon) + 1 - p) / (p e^epsilon + 1 - p)]: an upper bound whatever the dimension.
 
     The module's theorem of a mask with a bit of its own for every weight; below epsilon for p < 1, and

@@ -11,6 +11,7 @@ derivations decides it.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from repro._validate import (
     broadcastable,
@@ -40,7 +41,7 @@ FORMS = ("printed", "meant")
 SLOPES = ("paper", "straight-through")
 
 
-def margin(floor) -> np.ndarray:
+def margin(floor: ArrayLike) -> np.ndarray:
     """The margin c as a float array.
 
     Raises:
@@ -52,7 +53,7 @@ def margin(floor) -> np.ndarray:
     return array
 
 
-def finite_numbers(name: str, value) -> np.ndarray:
+def finite_numbers(name: str, value: ArrayLike) -> np.ndarray:
     """Finite numbers as a float array.
 
     Raises:
@@ -77,7 +78,7 @@ def _dimension(value) -> np.ndarray:
     return array
 
 
-def score_slope(scores, *, rule: str = "paper") -> np.ndarray:
+def score_slope(scores: ArrayLike, *, rule: str = "paper") -> np.ndarray:
     """d mask / d score, what multiplies the gradient with respect to the masked weights times w.
 
     "paper" is sigma(s) sigma'(s) of (4) and (17), the slope of sigma(s)^2 / 2; "straight-through" is
@@ -96,7 +97,7 @@ def score_slope(scores, *, rule: str = "paper") -> np.ndarray:
     return keep * drop * (keep if rule == "paper" else 1.0)
 
 
-def estimator_error_bound(dimension, *, clients) -> np.ndarray:
+def estimator_error_bound(dimension: ArrayLike, *, clients: ArrayLike) -> np.ndarray:
     """Equation (6): d / (4 K), a bound on the expected squared error of the averaged binary masks.
 
     Args:
@@ -163,7 +164,7 @@ def reconstruction_bound(
         return np.where(least == 0, 0.0, least / most)
 
 
-def smashed_epsilon(epsilon, *, dimension, floor) -> np.ndarray:
+def smashed_epsilon(epsilon: ArrayLike, *, dimension: ArrayLike, floor: ArrayLike) -> np.ndarray:
     """Theorem 2: ln((1 - c^d) e^epsilon + c^d), the epsilon of noisy smashed data behind a mask.
 
     Args:
@@ -177,7 +178,7 @@ def smashed_epsilon(epsilon, *, dimension, floor) -> np.ndarray:
     return epsilon + np.log1p(np.exp(power) * np.expm1(-epsilon))
 
 
-def smashed_gain_log10(epsilon, *, dimension, floor) -> np.ndarray:
+def smashed_gain_log10(epsilon: ArrayLike, *, dimension: ArrayLike, floor: ArrayLike) -> np.ndarray:
     """log10 of what Theorem 2 takes off epsilon, which no double can hold for a real network.
 
     To first order in c^d, which is c^d (1 - e^-epsilon); -inf at epsilon = 0. Arguments as above.
@@ -194,7 +195,9 @@ def _powers(epsilon, dimension, floor) -> tuple[np.ndarray, np.ndarray]:
     return nonnegative("epsilon", epsilon), power
 
 
-def step_sigma(epsilon, delta, *, steps, clip, batch) -> np.ndarray:
+def step_sigma(
+    epsilon: ArrayLike, delta: ArrayLike, *, steps: ArrayLike, clip: ArrayLike, batch: ArrayLike
+) -> np.ndarray:
     """Theorem 3, first strategy, (63): Gamma sqrt(2 R ln(1/delta)) / (epsilon |Q|).
 
     Standard deviation of the noise on every score in every local step.
@@ -212,7 +215,7 @@ def step_sigma(epsilon, delta, *, steps, clip, batch) -> np.ndarray:
     return spread / (positive("epsilon", epsilon) * positive("batch", batch))
 
 
-def mask_sigma(epsilon, delta, *, floor) -> np.ndarray:
+def mask_sigma(epsilon: ArrayLike, delta: ArrayLike, *, floor: ArrayLike) -> np.ndarray:
     """Theorem 3, second strategy, (70): (1 - 2c) sqrt(2 ln(1.25/delta)) / epsilon.
 
     Standard deviation of the noise on every mask probability, before they are clipped to [c, 1 - c].
@@ -228,7 +231,9 @@ def mask_sigma(epsilon, delta, *, floor) -> np.ndarray:
     return (1 - 2 * margin(floor)) * np.sqrt(2 * log_term) / positive("epsilon", epsilon)
 
 
-def sampling_term(alpha, *, dimension, floor, form: str = "printed") -> np.ndarray:
+def sampling_term(
+    alpha: ArrayLike, *, dimension: ArrayLike, floor: ArrayLike, form: str = "printed"
+) -> np.ndarray:
     """The amplified epsilon after Theorem 3 at one order: d/(alpha - 1) log(first + second term).
 
     Args:
@@ -252,7 +257,9 @@ def sampling_term(alpha, *, dimension, floor, form: str = "printed") -> np.ndarr
     return _dimension(dimension) * both
 
 
-def sampled_epsilon(epsilon, *, dimension, floor, form: str = "printed") -> np.ndarray:
+def sampled_epsilon(
+    epsilon: ArrayLike, *, dimension: ArrayLike, floor: ArrayLike, form: str = "printed"
+) -> np.ndarray:
     """min(epsilon, infimum of `sampling_term` over alpha > 1), the amplified epsilon after Theorem 3.
 
     The printed term falls with alpha, to the limit d ln((1-c)/c); the meant one rises with alpha, from

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.polynomial.legendre import leggauss
+from numpy.typing import ArrayLike
 from scipy.special import gammaln, ndtr, xlog1py, xlogy
 
 from repro._validate import (
@@ -59,7 +60,7 @@ __all__ = [
 RELATIONS = ("add or remove", "replace", "client")
 
 
-def mask_delta(epsilon, *, first: float, second: float, count: int) -> np.ndarray:
+def mask_delta(epsilon: ArrayLike, *, first: float, second: float, count: int) -> np.ndarray:
     """Hockey-stick divergence of n Bernoulli(first) coordinates from n Bernoulli(second), exact.
 
     One direction; exchange the two for the other.
@@ -82,7 +83,7 @@ def mask_delta(epsilon, *, first: float, second: float, count: int) -> np.ndarra
     return np.exp(log_sum(log_diff(log_p, epsilon[..., None] + log_q), axis=-1))
 
 
-def mask_epsilon(delta, *, first: float, second: float, count: int) -> np.ndarray:
+def mask_epsilon(delta: ArrayLike, *, first: float, second: float, count: int) -> np.ndarray:
     """Smallest epsilon at which `mask_delta` is at most delta in both directions, exact.
 
     The likelihood ratio is monotone in the count, so the best event is a tail, and epsilon is the
@@ -132,7 +133,7 @@ def _log_counts(p: float, n: int, k: np.ndarray) -> np.ndarray:
     return ways + xlogy(k, p) + xlog1py(n - k, -p)
 
 
-def noised_probability(theta, sigma, *, floor) -> np.ndarray:
+def noised_probability(theta: ArrayLike, sigma: ArrayLike, *, floor: ArrayLike) -> np.ndarray:
     """E clip(theta + z, c, 1 - c), z ~ N(0, sigma^2): the law of one sampled mask coordinate.
 
     Second strategy of Theorem 3. The noise is independent in each coordinate and only the sampled
@@ -161,7 +162,7 @@ def noised_probability(theta, sigma, *, floor) -> np.ndarray:
     return c[..., 0] + np.sum(width * weight / 2 * above, axis=(-2, -1))
 
 
-def binary_upload_rdp(alpha, distance) -> np.ndarray:
+def binary_upload_rdp(alpha: ArrayLike, distance: ArrayLike) -> np.ndarray:
     """alpha |s - s'|^2 / 8, the module's theorem.
 
     Args:
@@ -174,7 +175,7 @@ def binary_upload_rdp(alpha, distance) -> np.ndarray:
     return orders(alpha) * nonnegative("distance", distance) ** 2 / 8
 
 
-def binary_upload_epsilon(distance, delta) -> np.ndarray:
+def binary_upload_epsilon(distance: ArrayLike, delta: ArrayLike) -> np.ndarray:
     """epsilon of one binary mask whose scores differ by at most `distance` in l2 norm.
 
     rho + 2 sqrt(rho ln(1/delta)) with rho = distance^2 / 8, the best order of the Renyi bound.
@@ -189,7 +190,7 @@ def binary_upload_epsilon(distance, delta) -> np.ndarray:
     return concentrated_epsilon(nonnegative("distance", distance) ** 2 / 8, delta)
 
 
-def concentrated_epsilon(rho, delta) -> np.ndarray:
+def concentrated_epsilon(rho: ArrayLike, delta: ArrayLike) -> np.ndarray:
     """rho + 2 sqrt(rho ln(1/delta)): epsilon where every Renyi divergence is at most alpha rho.
 
     Such rho add up over releases: squared sensitivity over 2 sigma^2 for Gaussian noise, epsilon^2 / 2
@@ -206,7 +207,14 @@ def concentrated_epsilon(rho, delta) -> np.ndarray:
     return rho + 2 * np.sqrt(-rho * np.log(probability_open("delta", delta)))
 
 
-def local_noise(sigma, *, steps, clip, batch, relation: str = "replace") -> GaussianMechanism:
+def local_noise(
+    sigma: ArrayLike,
+    *,
+    steps: ArrayLike,
+    clip: ArrayLike,
+    batch: ArrayLike,
+    relation: str = "replace",
+) -> GaussianMechanism:
     """The R noisy local steps of Theorem 3, first strategy, all scores seen: one Gaussian mechanism.
 
     Exact where a record takes part in all `steps`: R adaptive Gaussian steps of one sensitivity are
@@ -256,7 +264,13 @@ def adam_reach(steps: int, *, rate: float = 1e-3, betas: tuple[float, float] = (
 
 
 def run_epsilon(
-    delta, *, smashed: float, releases: int, update: float, rounds: int, interval: float = 5e-3
+    delta: ArrayLike,
+    *,
+    smashed: float,
+    releases: int,
+    update: float,
+    rounds: int,
+    interval: float = 5e-3,
 ) -> np.ndarray:
     """Total epsilon of a run: Laplace-noised smashed data and Gaussian-noised updates, composed.
 
