@@ -37,20 +37,22 @@ class Mixture(NamedTuple):
 
 
 class Leak(NamedTuple):
-    """A data set found by :func:`search_leaks` and what it leaks."""
+    """A data set found by `search_leaks` and what it leaks."""
 
     delta: float
     others: np.ndarray
     record: np.ndarray
 
 
-def client_pair(others, record, p: float, q: float) -> tuple[Mixture, Mixture]:
+def client_pair(
+    others: np.ndarray, record: np.ndarray, p: float, q: float
+) -> tuple[Mixture, Mixture]:
     """Releases of one client with and without the record, every subset enumerated.
 
     Args:
-      others: gradients of the other records, shape (d, k), d <= 12.
-      record: gradient of the differing record, shape (k,).
-      p, q: participation and sampling rate.
+        others: gradients of the other records, shape (d, k), d <= 12.
+        record: gradient of the differing record, shape (k,).
+        p, q: participation and sampling rate.
     """
     record = np.asarray(record, dtype=float)
     others = np.asarray(others, dtype=float).reshape(-1, record.size)
@@ -174,7 +176,7 @@ def search_leaks(
     up to the clip 1), then improves the best by random steps.
 
     Returns:
-      the leak found; a lower bound on the truth up to the grid's accuracy.
+        the leak found; a lower bound on the truth up to the grid's accuracy.
     """
     choice("direction", direction, ("remove", "add"))
     rng = np.random.default_rng(seed)
@@ -203,7 +205,7 @@ def search_leaks(
     return Leak(delta(others, 801), others, record)
 
 
-def sign_changes(coefficients) -> int:
+def sign_changes(coefficients: np.ndarray) -> int:
     """Sign changes in a sequence, zeros left out (Descartes' bound on positive roots)."""
     signs = np.sign(np.asarray(coefficients, dtype=float))
     signs = signs[signs != 0]
@@ -214,11 +216,11 @@ def crossing_signs(d: int, q: float, weight: float) -> np.ndarray:
     """Signs of the coefficients of the integrand of equation (28) as a polynomial in exp(z C / sigma^2).
 
     Args:
-      d, q: number of other records and sampling rate.
-      weight: alpha' c2bar >= 1.
+        d, q: number of other records and sampling rate.
+        weight: alpha' c2bar >= 1.
 
     Returns:
-      d + 2 signs: that of t^k is b_{k-1} - weight b_k; that of the constant is negative.
+        d + 2 signs: that of t^k is b_{k-1} - weight b_k; that of the constant is negative.
     """
     with mp.workdps(50):
         b = [mp.binomial(d, k) * mp.mpf(q) ** k * (1 - mp.mpf(q)) ** (d - k) for k in range(d + 1)]
@@ -226,8 +228,10 @@ def crossing_signs(d: int, q: float, weight: float) -> np.ndarray:
     return np.array([-1, *(int(s) for s in inner), 1])
 
 
-def average_pair(others, record, p: float, q: float) -> tuple[Mixture, Mixture]:
-    """As :func:`client_pair`, for a client that sends the average of its sampled gradients."""
+def average_pair(
+    others: np.ndarray, record: np.ndarray, p: float, q: float
+) -> tuple[Mixture, Mixture]:
+    """As `client_pair`, for a client that sends the average of its sampled gradients."""
     d = len(others)
     sizes = np.array([sum(chosen) for chosen in product((0, 1), repeat=d)])
     counts = np.concatenate([[1], sizes, sizes + 1]), np.concatenate([[1], sizes])

@@ -1,7 +1,7 @@
 """Argument checks shared by the whole package: one clear error, naming argument, value and range.
 
 Every checker takes the name under which the caller knows the argument, so that the message reads
-``sigma must be positive and finite, got -1.0``. Arrays are allowed wherever a number is and are
+`sigma must be positive and finite, got -1.0`. Arrays are allowed wherever a number is and are
 checked element by element.
 """
 
@@ -77,7 +77,7 @@ def representable(sigma: object, name: str, norm: object) -> None:
 
 
 def integer(name: str, value: object, low: int, high: int | None = None) -> int:
-    """One whole number in [low, high] (no upper end when ``high`` is None), as an int."""
+    """One whole number in [low, high] (no upper end when `high` is None), as an int."""
     allowed = f"an integer >= {low}" if high is None else f"an integer in [{low}, {high}]"
     whole = isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_))
     if not whole or value < low or (high is not None and value > high):
@@ -86,7 +86,7 @@ def integer(name: str, value: object, low: int, high: int | None = None) -> int:
 
 
 def choice(name: str, value: object, allowed: Iterable[str]) -> str:
-    """One of the words in ``allowed``."""
+    """One of the words in `allowed`."""
     words = tuple(allowed)
     if not isinstance(value, str) or value not in words:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, words))}, got {value!r}")

@@ -171,7 +171,7 @@ def ended_run(
         delta: in (0, 1).
         method: "upper" or "lower".
     """
-    single = mechanism.pld(method=method, interval=mechanism._loss_step(method))
+    single = mechanism.pld(method=method, interval=mechanism.loss_step(method))
     # upper ends are alike in both directions, since a record is replaced
     sides = one_sided(single, "remove" if method == "upper" else "both")
     target = np.array([delta])

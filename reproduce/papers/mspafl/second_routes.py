@@ -35,7 +35,7 @@ class Normals(NamedTuple):
     deviations: np.ndarray
 
 
-def check_ins(p) -> tuple[np.ndarray, np.ndarray]:
+def check_ins(p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Every set of participants and its probability.
 
     Args:
@@ -50,7 +50,9 @@ def check_ins(p) -> tuple[np.ndarray, np.ndarray]:
     return sets, np.prod(np.where(sets, p, 1 - p), axis=1)
 
 
-def averaged_round(uploads, p, sigma: float, rates=None) -> Normals:
+def averaged_round(
+    uploads: np.ndarray, p: np.ndarray, sigma: float, rates: np.ndarray | None = None
+) -> Normals:
     """The average of the uploads of those who checked in; rounds with nobody are left out.
 
     Args:

@@ -28,7 +28,7 @@ def amplification(
     Args:
         axis: where to draw.
         x: grid of the horizontal axis, shape (n,), for all curves; where "paper", "lower" and "upper"
-          have grids of their own, each curve's mapping holds them under "x paper", "x lower", ….
+            have grids of their own, each curve's mapping holds them under "x paper", "x lower", ….
         curves: label -> {"paper", "lower", "upper"} -> values of shape (n,); absent ones are left out.
     """
     for k, (label, methods) in enumerate(curves.items()):

@@ -234,7 +234,7 @@ def _normed(rows: np.ndarray) -> np.ndarray:
     return np.divide(rows, size, out=np.zeros_like(rows), where=size > 0)
 
 
-def best_binary_delta(alpha: float, rdp: float, epsilon) -> np.ndarray:
+def best_binary_delta(alpha: float, rdp: float, epsilon: np.ndarray) -> np.ndarray:
     """Largest delta(epsilon) among pairs on two points whose Renyi divergence is at most `rdp`.
 
     Two points suffice for the best conversion (Asodeh et al. 2020); the grid makes it a lower bound.

@@ -221,7 +221,7 @@ def rays(centres: ArrayLike, directions: ArrayLike) -> Rays:
 
     Returns:
         surplus: (mass of the mixture - mass of the Gaussian) on each ray, with the surface element, over
-          the mass of the Gaussian; crossings: sign changes of the difference along the ray.
+            the mass of the Gaussian; crossings: sign changes of the difference along the ray.
     """
     centres = np.asarray(centres, dtype=float)
     dim = centres.shape[1]

@@ -18,13 +18,13 @@ def window(d: int, q: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     Bernstein's inequality less than 1e-25 lies outside for every d and q.
 
     Args:
-      d: number of records, >= 0.
-      q: sampling rates, shape (n,).
+        d: number of records, >= 0.
+        q: sampling rates, shape (n,).
 
     Returns:
-      counts, shape (n, width), consecutive integers in each row, as floats;
-      log_weights, same shape, -inf where a count exceeds d;
-      tail, shape (n,): the probability outside the window (an upper bound on it).
+        counts, shape (n, width), consecutive integers in each row, as floats;
+        log_weights, same shape, -inf where a count exceeds d;
+        tail, shape (n,): the probability outside the window (an upper bound on it).
     """
     q = np.asarray(q, dtype=float)
     reach = _DEVIATIONS * np.sqrt(d * q * (1 - q)) + _MARGIN

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from dp_accounting.pld import privacy_loss_distribution as pld_lib
 
-__all__ = ["optimistic", "pessimistic"]
+__all__ = ["optimistic", "optimistic_profile", "pessimistic"]
 
 #: Per-round mass of the loss beyond the grid; it is charged as certain failure when rounding up.
 _BEYOND = 1e-18
@@ -50,7 +50,7 @@ def _upper_half(log_delta: Profile, interval: float) -> tuple[np.ndarray, float]
 def _one_sided(half: tuple[np.ndarray, float], reverse: tuple[np.ndarray, float], interval: float):
     """Masses of the loss of (P, Q) at integer multiples of the interval, and at infinity.
 
-    ``half`` and ``reverse`` are the upper halves of (P, Q) and of (Q, P).
+    `half` and `reverse` are the upper halves of (P, Q) and of (Q, P).
     """
     above, infinity = half
     below, _ = reverse
@@ -71,24 +71,54 @@ def pessimistic(
     """A loss distribution whose composition bounds every mechanism below the two profiles.
 
     Args:
-      log_remove, log_add: log delta of the two directions as functions of epsilon >= 0. Each has to
-        be an upper bound on the supremum over data sets; together (delta at -epsilon follows from
-        the reverse direction) they describe one dominating pair per direction.
-      interval: spacing of the grid of losses, > 0.
+        log_remove, log_add: log delta of the two directions as functions of epsilon >= 0. Each has to
+            be an upper bound on the supremum over data sets; together (delta at -epsilon follows from
+            the reverse direction) they describe one dominating pair per direction.
+        interval: spacing of the grid of losses, > 0.
 
     Returns:
-      dp-accounting's object with both directions, rounded upwards (connect the dots).
+        dp-accounting's object with both directions, rounded upwards (connect the dots).
     """
-    halves = [_upper_half(profile, interval) for profile in (log_remove, log_add)]
-    remove, remove_infinity = _one_sided(*halves, interval)
-    add, add_infinity = _one_sided(*halves[::-1], interval)
+    (remove, remove_infinity), (add, add_infinity) = _connected(log_remove, log_add, interval)
     return pld_lib.PrivacyLossDistribution.create_from_rounded_probability(
         remove, remove_infinity, interval, True, add, add_infinity, symmetric=False
     )
 
 
+def _connected(log_remove: Profile, log_add: Profile, interval: float):
+    """Masses of both directions, "remove" first, each with the mass at infinity."""
+    halves = [_upper_half(profile, interval) for profile in (log_remove, log_add)]
+    return _one_sided(*halves, interval), _one_sided(*halves[::-1], interval)
+
+
+def optimistic_profile(
+    log_remove: Profile, log_add: Profile, interval: float
+) -> pld_lib.PrivacyLossDistribution:
+    """A loss distribution that no composition of a pair with these two profiles can fall below.
+
+    Connecting the dots moves mass up by less than one interval. So a grid of losses that is one
+    interval lower holds none that is above the pair's own. Losses beyond the grid count as its end.
+
+    Args:
+        log_remove: log delta of "remove" as a function of epsilon >= 0, attained by one pair of data
+            sets at every epsilon (and by its reverse in the other direction).
+        log_add: the same of "add".
+        interval: spacing of the grid; a round loses at most this much epsilon.
+
+    Returns:
+        dp-accounting's object with both directions, rounded downwards.
+    """
+    lowered = []
+    for masses, infinity in _connected(log_remove, log_add, interval):
+        masses[max(masses)] += infinity
+        lowered.append({k - 1: mass for k, mass in masses.items()})
+    return pld_lib.PrivacyLossDistribution.create_from_rounded_probability(
+        lowered[0], 0.0, interval, False, lowered[1], 0.0, symmetric=False
+    )
+
+
 def _rounded_down(first: np.ndarray, second: np.ndarray, interval: float) -> dict[int, float]:
-    """Masses, under ``first``, of the loss of two discrete distributions, moved to the grid below."""
+    """Masses, under `first`, of the loss of two discrete distributions, moved to the grid below."""
     some = first > 0
     with np.errstate(divide="ignore"):
         loss = np.log(first[some]) - np.log(second[some])
@@ -106,13 +136,13 @@ def optimistic(
     """A loss distribution that no composition of the given pairs of outputs can fall below.
 
     Args:
-      remove: probabilities of the same outcomes with and without the record, flat arrays; the
-        loss is that of the first against the second.
-      add: likewise for the data sets of the other direction, without the record first.
-      interval: spacing of the grid; rounding down loses at most this much epsilon per round.
+        remove: probabilities of the same outcomes with and without the record, flat arrays; the
+            loss is that of the first against the second.
+        add: likewise for the data sets of the other direction, without the record first.
+        interval: spacing of the grid; rounding down loses at most this much epsilon per round.
 
     Returns:
-      dp-accounting's object with both directions, rounded downwards.
+        dp-accounting's object with both directions, rounded downwards.
     """
     return pld_lib.PrivacyLossDistribution.create_from_rounded_probability(
         _rounded_down(*remove, interval),

@@ -1,7 +1,7 @@
 """Hockey-stick divergence of two shifted Gaussians, in the log domain.
 
-Everything in this package reduces to one integral: for unit-variance Gaussians a distance ``mu``
-apart and a weight ``w = exp(log_weight)``,
+Everything in this package reduces to one integral: for unit-variance Gaussians a distance `mu`
+apart and a weight `w = exp(log_weight)`,
 
     D(mu, w) = Int [N(z; mu, 1) - w N(z; 0, 1)]_+ dz
              = Phi(mu/2 - log(w)/mu) - w Phi(-mu/2 - log(w)/mu).
@@ -66,11 +66,11 @@ def log_shift_divergence(mu: np.ndarray, log_weight: np.ndarray) -> np.ndarray:
     """log of D(mu, exp(log_weight)), broadcast over both arguments.
 
     Args:
-      mu: distance between the means in units of the standard deviation, >= 0.
-      log_weight: log of the weight of the subtracted Gaussian, may be -inf or +inf.
+        mu: distance between the means in units of the standard deviation, >= 0.
+        log_weight: log of the weight of the subtracted Gaussian, may be -inf or +inf.
 
     Returns:
-      log D in [-inf, 0]; at mu = 0 it is log([1 - w]_+).
+        log D in [-inf, 0]; at mu = 0 it is log([1 - w]_+).
     """
     mu, log_weight = np.broadcast_arrays(np.asarray(mu, float), np.asarray(log_weight, float))
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -53,10 +53,10 @@ def sampled_losses(
     """The loss distribution of both directions, which bounds every composition from above.
 
     Args:
-      sigma: standard deviation of the noise, > 0.
-      sensitivity: shift of the mean by a record that is drawn, > 0.
-      rate: sampling rate, in (0, 1].
-      interval: spacing of the losses, > 0.
+        sigma: standard deviation of the noise, > 0.
+        sensitivity: shift of the mean by a record that is drawn, > 0.
+        rate: sampling rate, in (0, 1].
+        interval: spacing of the losses, > 0.
     """
     remove = _dots(sigma, sensitivity, rate, interval, 1.0)
     if rate == 1:  # both directions are alike

@@ -34,9 +34,9 @@ def sampled_gaussian(alpha: float, a: float, rate: float) -> float:
     """D_alpha((1 - rate) N(0, 1) + rate N(a, 1) || N(0, 1)).
 
     Args:
-      alpha: order above 1.
-      a: shift in standard deviations, > 0.
-      rate: g, in (0, 1].
+        alpha: order above 1.
+        a: shift in standard deviations, > 0.
+        rate: g, in (0, 1].
     """
     if rate == 1:
         return alpha * a**2 / 2

@@ -11,7 +11,7 @@ and for alpha = exp(epsilon) >= 1 the integrands of the two hockey-stick diverge
     remove:  P - alpha Q = p q     ( M1 - w1 M0 - w0 N )
     add:     Q - alpha P = p kappa ( M0 - w1 M1 - w0 N ),   kappa = 1 - alpha (1 - q),
 
-with the weights returned here. (For ``remove`` they are the paper's alpha' c2bar and alpha' c1bar
+with the weights returned here. (For `remove` they are the paper's alpha' c2bar and alpha' c1bar
 of Theorem 4.1, simplified.) When kappa <= 0 the add direction leaks nothing beyond epsilon.
 """
 

@@ -22,26 +22,26 @@ def calibrate_sigma(
     bounds: tuple[float, float] = (1e-2, 1e4),
     rtol: float = 1e-7,
 ) -> float:
-    """Smallest sigma in ``bounds`` at which ``mechanism(sigma)`` is (epsilon, delta)-private.
+    """Smallest sigma in `bounds` at which `mechanism(sigma)` is (epsilon, delta)-private.
 
     The search is by bisection in log sigma and assumes that more noise means more privacy. That
     holds for "upper" and "lower"; a printed formula may break it, and then the answer is an error.
 
     Args:
-      mechanism: sigma -> mechanism or composition, e.g.
-        ``lambda sigma: RandomParticipation(sigma, p=0.1, q=0.01, samples_per_client=100)``.
-      epsilon: target, >= 0.
-      delta: target, in (0, 1).
-      method: "upper", "lower" or "paper".
-      bounds: range to search, positive.
-      rtol: relative width of the final bracket.
+        mechanism: sigma -> mechanism or composition, e.g.
+            `lambda sigma: RandomParticipation(sigma, p=0.1, q=0.01, samples_per_client=100)`.
+        epsilon: target, >= 0.
+        delta: target, in (0, 1).
+        method: "upper", "lower" or "paper".
+        bounds: range to search, positive.
+        rtol: relative width of the final bracket.
 
     Returns:
-      the upper end of the final bracket: the target is met there.
+        the upper end of the final bracket: the target is met there.
 
     Raises:
-      ValueError: an argument out of range; the target is missed at the largest sigma; or it is met
-        already at the smallest one, so that no sigma is the smallest.
+        ValueError: an argument out of range; the target is missed at the largest sigma; or it is met
+            already at the smallest one, so that no sigma is the smallest.
     """
     epsilon = float(nonnegative("epsilon", epsilon))
     delta = float(probability_open("delta", delta))

@@ -8,41 +8,43 @@ from functools import cached_property
 import numpy as np
 from dp_accounting.pld import pld_pmf
 from dp_accounting.pld import privacy_loss_distribution as pld_lib
+from numpy.typing import ArrayLike
 
 from repro._validate import choice, integer, nonnegative, probability_open
 from repro.accounting._losses import profile, threshold
 from repro.accounting._pld import one_sided
 from repro.accounting._renyi import ORDERS, convert_delta, convert_epsilon
-from repro.accounting.mechanism import DIRECTIONS, METHODS, Mechanism
+from repro.accounting.mechanism import DIRECTIONS, Mechanism
 
 __all__ = ["Composition", "compose"]
 
-_CONVOLVED = {"upper": 2e-15, "lower": -5e-15}  # charged to delta for Fourier transforms
+_FOURIER_ERROR = {"upper": 2e-15, "lower": -5e-15}
+"""Added to delta for the rounding of Fourier transforms, by method; see `Composition`."""
 
 
 def compose(mechanism: Mechanism, rounds: int) -> Composition:
-    """The mechanism run ``rounds`` times, each run chosen in the light of all earlier outputs.
+    """The mechanism run `rounds` times, each run chosen in the light of all earlier outputs.
 
     Args:
-      mechanism: any mechanism of this package with scalar fields.
-      rounds: number of runs T >= 1.
+        mechanism: any mechanism with scalar fields, of this package or an own subclass of `Mechanism`.
+        rounds: number of runs T >= 1.
 
     Returns:
-      an object with the same ``delta``, ``epsilon``, ``rdp`` and ``pld``.
+        an object with the same `delta`, `epsilon`, `rdp` and `pld`.
 
     Raises:
-      ValueError: rounds is not a positive integer, or the mechanism's fields are arrays.
+        ValueError: rounds is not a positive integer, or the mechanism's fields are arrays.
     """
     return Composition(mechanism, integer("rounds", rounds, 1))
 
 
 @dataclass(frozen=True)
 class Composition:
-    """T adaptive runs of one mechanism on the same data set; made by :func:`compose`.
+    """T adaptive runs of one mechanism on the same data set; made by `compose`.
 
-    Formal guarantee: ``"upper"`` composes, per direction, a pair that dominates every pair of
-    neighbours (Zhu, Dong and Wang 2022, Theorem 10), rounded upwards; ``"lower"`` composes explicit
-    pairs, rounded downwards, and takes the best of them; ``"paper"`` does what the paper does: it
+    Formal guarantee: `"upper"` composes, per direction, a pair that dominates every pair of
+    neighbours (Zhu, Dong and Wang 2022, Theorem 10), rounded upwards; `"lower"` composes explicit
+    pairs, rounded downwards, and takes the best of them; `"paper"` does what the paper does: it
     composes the loss that the one-iteration formula implies, or, where the formula is a Renyi curve,
     adds it up and converts the sum. It is no bound where the formula is none. Fourier transforms in
     double precision leave an error in delta, and truncated tails count as certain loss, which is safe
@@ -55,10 +57,8 @@ class Composition:
 
     def __post_init__(self) -> None:
         if not isinstance(self.mechanism, Mechanism):
-            raise ValueError(
-                f"mechanism must be a mechanism of this package, got {self.mechanism!r}"
-            )
-        if self.mechanism._shape():
+            raise ValueError(f"mechanism must be an instance of Mechanism, got {self.mechanism!r}")
+        if self.mechanism.field_shape:
             raise ValueError(f"mechanism must have scalar fields, got {self.mechanism!r}")
 
     @cached_property
@@ -72,7 +72,7 @@ class Composition:
         order in the interval above. Where a single loss is large the grid is coarser, so that it
         keeps to a few hundred thousand points.
         """
-        fine = self.mechanism._loss_step(method)
+        fine = self.mechanism.loss_step(method)
         reach, rare = (1.0, 1e-15) if fine is None else (100 * fine, 1e-18)
         while self.mechanism.delta(reach, direction="both") > rare:
             reach *= 2.0
@@ -82,10 +82,8 @@ class Composition:
         return float(max(fine, reach / 2e5))
 
     def _single(self, method: str) -> list[pld_lib.PrivacyLossDistribution]:
-        choice("method", method, METHODS)
-        self.mechanism._checked(method, "both")
-        self.mechanism._has_losses(method)
-        return self.mechanism._single_plds(method, self._interval(method))
+        self.mechanism.check(method, "both")
+        return self.mechanism.pairs(method, self._interval(method))
 
     def _pmfs(self, method: str, direction: str) -> list:
         """The loss distributions of the chosen directions, dp-accounting's one-sided objects."""
@@ -107,19 +105,21 @@ class Composition:
         """
         if method != "lower" and (self.rounds == 1 or pmf.size == 1):
             return 0.0
-        return _CONVOLVED.get(method, 0.0)
+        return _FOURIER_ERROR.get(method, 0.0)
 
-    def _paper_rdp(self, method: str, direction: str) -> np.ndarray | None:
+    def paper_curve(self, method: str, direction: str) -> np.ndarray | None:
         """The paper's Renyi curve after all rounds, where the method asks for it and there is one."""
-        if method != "paper" or (curve := self.mechanism._paper_rdp()) is None:
+        if method != "paper" or (curve := self.mechanism.paper_curve()) is None:
             return None
-        self.mechanism._checked(method, direction)
+        self.mechanism.check(method, direction)
         return self.rounds * curve
 
-    def delta(self, epsilon, *, method: str = "upper", direction: str = "both"):
-        """Smallest delta for each epsilon >= 0 after all rounds; see :meth:`Mechanism.delta`."""
+    def delta(
+        self, epsilon: ArrayLike, *, method: str = "upper", direction: str = "both"
+    ) -> float | np.ndarray:
+        """Smallest delta for each epsilon >= 0 after all rounds; see `Mechanism.delta`."""
         epsilon = nonnegative("epsilon", epsilon)
-        if (curve := self._paper_rdp(method, direction)) is not None:
+        if (curve := self.paper_curve(method, direction)) is not None:
             value = convert_delta(curve, ORDERS, epsilon)
             return float(value) if value.ndim == 0 else value
         values = [
@@ -129,14 +129,16 @@ class Composition:
         value = np.clip(np.max(values, axis=0), 0.0, 1.0).reshape(epsilon.shape)
         return float(value) if value.ndim == 0 else value
 
-    def epsilon(self, delta, *, method: str = "upper", direction: str = "both"):
+    def epsilon(
+        self, delta: ArrayLike, *, method: str = "upper", direction: str = "both"
+    ) -> float | np.ndarray:
         """Smallest epsilon >= 0 for each delta in (0, 1) after all rounds.
 
         Raises:
-          ValueError: delta out of range, or so small that no finite epsilon can be certified.
+            ValueError: delta out of range, or so small that no finite epsilon can be certified.
         """
         delta = probability_open("delta", delta)
-        if (curve := self._paper_rdp(method, direction)) is not None:
+        if (curve := self.paper_curve(method, direction)) is not None:
             value = convert_epsilon(curve, ORDERS, delta)
             return float(value) if value.ndim == 0 else value
         pmfs = self._pmfs(method, direction)
@@ -148,12 +150,14 @@ class Composition:
             )
         return float(value) if value.ndim == 0 else value
 
-    def rdp(self, alpha, **options):
-        """Renyi divergence of order alpha > 1: it adds up over rounds.
+    def rdp(
+        self, alpha: ArrayLike, *, method: str = "upper", direction: str = "both"
+    ) -> float | np.ndarray:
+        """Renyi divergence of each order alpha > 1: it adds up over rounds.
 
-        ``options`` are those of the mechanism's own ``rdp``.
+        Arguments, result and errors are those of `Mechanism.rdp`.
         """
-        return self.rounds * self.mechanism.rdp(alpha, **options)
+        return self.rounds * self.mechanism.rdp(alpha, method=method, direction=direction)
 
     def pld(self, *, method: str = "upper") -> pld_lib.PrivacyLossDistribution:
         """The composed loss distribution (for "lower" that of the first explicit pair)."""

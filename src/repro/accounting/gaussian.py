@@ -6,10 +6,13 @@ from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 from dp_accounting.pld import privacy_loss_distribution as pld_lib
+from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+from numpy.typing import ArrayLike
 
 from repro._validate import broadcastable, in_unit, positive, representable
 from repro.accounting._gaussian import log_shift_divergence
 from repro.accounting._gaussian_losses import sampled_losses
+from repro.accounting._renyi import orders
 from repro.accounting._sampled_gaussian import sampled_gaussian
 from repro.accounting._weights import weights
 from repro.accounting.mechanism import Mechanism, frozen_field
@@ -18,20 +21,13 @@ __all__ = [
     "GaussianMechanism",
     "PoissonGaussian",
     "log_poisson_gaussian",
-    "orders",
     "sampled_gaussian_rdp",
 ]
 
 
-def orders(alpha) -> np.ndarray:
-    """Renyi orders as an array, each above 1."""
-    array = positive("alpha", alpha)
-    if np.any(array <= 1):
-        raise ValueError(f"alpha must be above 1, got {alpha!r}")
-    return array
-
-
-def log_poisson_gaussian(epsilon, s, rate, direction: str) -> np.ndarray:
+def log_poisson_gaussian(
+    epsilon: np.ndarray, s: np.ndarray, rate: np.ndarray, direction: str
+) -> np.ndarray:
     """log delta of the Poisson-subsampled Gaussian; noise multiplier s, arrays broadcast.
 
     At one iteration this is two-level sampling with p = 1: Q is one Gaussian and P a mixture of two.
@@ -61,7 +57,7 @@ def _losses(sigma: float, sensitivity: float, rate: float, method: str, interval
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class GaussianMechanism(Mechanism):
     """Gaussian noise on a query of bounded L2 sensitivity.
 
@@ -70,8 +66,8 @@ class GaussianMechanism(Mechanism):
     random-participation paper). All three methods coincide.
 
     Args:
-      sigma: standard deviation of the noise, > 0 (scalar or array).
-      sensitivity: largest L2 distance between the query's values on neighbours, > 0.
+        sigma: standard deviation of the noise, > 0 (scalar or array).
+        sensitivity: largest L2 distance between the query's values on neighbours, > 0.
     """
 
     sigma: float
@@ -84,18 +80,20 @@ class GaussianMechanism(Mechanism):
         broadcastable(sigma=self.sigma, sensitivity=self.sensitivity)
         representable(self.sigma, "sensitivity", self.sensitivity)
 
-    def _log_delta(self, epsilon, direction, method):
+    def log_delta(self, epsilon: np.ndarray, direction: str, method: str) -> np.ndarray:
+        """See `Mechanism.log_delta`."""
         return log_shift_divergence(np.divide(self.sensitivity, self.sigma), epsilon)
 
-    def rdp(self, alpha):
+    def renyi(self, alpha: np.ndarray, direction: str, method: str) -> np.ndarray:
         """alpha sensitivity^2 / (2 sigma^2), the same in both directions (Mironov 2017)."""
-        return orders(alpha) * np.divide(self.sensitivity, self.sigma) ** 2 / 2
+        return alpha * np.divide(self.sensitivity, self.sigma) ** 2 / 2
 
-    def _pld(self, method, interval):
+    def losses(self, method: str, interval: float) -> PrivacyLossDistribution:
+        """See `Mechanism.losses`."""
         return _losses(self.sigma, self.sensitivity, 1.0, method, interval)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PoissonGaussian(Mechanism):
     """Every record is drawn independently with the same rate, then Gaussian noise on the sum.
 
@@ -104,9 +102,9 @@ class PoissonGaussian(Mechanism):
     both data sets share only shift both (Theorem 2.5; Zhu, Dong and Wang 2022, Theorem 11).
 
     Args:
-      sigma: standard deviation of the noise, > 0 (scalar or array).
-      rate: sampling rate in [0, 1]; 0 releases nothing about the record, 1 is the plain Gaussian.
-      sensitivity: largest L2 norm of one record's contribution, > 0.
+        sigma: standard deviation of the noise, > 0 (scalar or array).
+        rate: sampling rate in [0, 1]; 0 releases nothing about the record, 1 is the plain Gaussian.
+        sensitivity: largest L2 norm of one record's contribution, > 0.
     """
 
     sigma: float
@@ -121,33 +119,62 @@ class PoissonGaussian(Mechanism):
         broadcastable(sigma=self.sigma, rate=self.rate, sensitivity=self.sensitivity)
         representable(self.sigma, "sensitivity", self.sensitivity)
 
-    def _log_delta(self, epsilon, direction, method):
+    def log_delta(self, epsilon: np.ndarray, direction: str, method: str) -> np.ndarray:
+        """See `Mechanism.log_delta`."""
         return log_poisson_gaussian(
             epsilon, np.divide(self.sigma, self.sensitivity), self.rate, direction
         )
 
-    def rdp(self, alpha):
-        """Renyi divergence of each order, whole or not, to about twelve digits.
+    def renyi(self, alpha: np.ndarray, direction: str, method: str) -> np.ndarray:
+        """That of "remove", the worse direction, to about twelve digits; it bounds "add"."""
+        noise_multiplier = self.sigma / self.sensitivity
+        return sampled_gaussian_rdp(
+            noise_multiplier, self.rate, alpha, method=method, direction=direction
+        )
 
-        "Remove" is the worse direction (Mironov et al. 2019, Theorem 5).
-
-        Raises:
-          ValueError: an order is not above 1, or a field is an array.
-        """
-        return sampled_gaussian_rdp(self.sigma / self.sensitivity, self.rate, alpha)
-
-    def _pld(self, method, interval):
+    def losses(self, method: str, interval: float) -> PrivacyLossDistribution:
+        """See `Mechanism.losses`."""
         if self.rate == 0:
             return pld_lib.identity(interval, pessimistic_estimate=method != "lower")
         return _losses(self.sigma, self.sensitivity, self.rate, method, interval)
 
 
-def sampled_gaussian_rdp(noise_multiplier: float, rate: float, alpha) -> np.ndarray:
-    """Renyi divergence of each order for scalar noise multiplier and rate."""
+def sampled_gaussian_rdp(
+    noise_multiplier: float,
+    rate: float,
+    alpha: ArrayLike,
+    *,
+    method: str = "upper",
+    direction: str = "both",
+) -> np.ndarray:
+    """Renyi divergence of the Poisson-subsampled Gaussian mechanism.
+
+    It is that of "remove", exact to about twelve digits. "Remove" is the worse direction (Mironov,
+    Talwar and Zhang 2019, Theorem 5), so it is a bound on "add" too, but no lower one.
+
+    Args:
+        noise_multiplier: standard deviation of the noise over the sensitivity, a scalar > 0.
+        rate: sampling rate, a scalar in [0, 1].
+        alpha: orders > 1, whole or not, any shape.
+        method: "upper", "lower" or "paper".
+        direction: "add", "remove" or "both".
+
+    Returns:
+        divergences, shape of alpha.
+
+    Raises:
+        ValueError: an order is not above 1, sigma, sensitivity or rate is an array, or a lower bound is
+            asked for in the direction "add" at a rate strictly between 0 and 1.
+    """
     alpha = orders(alpha)
     if np.ndim(noise_multiplier) or np.ndim(rate):
         raise ValueError("rdp needs scalar sigma, sensitivity and rate")
     if rate == 0:
         return np.zeros(alpha.shape)
+    if method == "lower" and direction == "add" and rate < 1:
+        raise ValueError(
+            "direction must be 'remove' or 'both' for a lower bound on the Renyi divergence of "
+            f"Poisson sampling, got {direction!r} with rate {rate!r}"
+        )
     curve = [sampled_gaussian(float(x), 1 / noise_multiplier, float(rate)) for x in alpha.ravel()]
     return np.reshape(curve, alpha.shape)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
-from dp_accounting.pld import privacy_loss_distribution as pld_lib
+from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 from numpy.polynomial.laguerre import laggauss
 from numpy.polynomial.legendre import leggauss
 from scipy.special import expit
@@ -14,7 +14,6 @@ from repro._validate import broadcastable, integer, positive
 from repro.accounting._discretise import optimistic
 from repro.accounting._gaussian import log_diff, log_sum
 from repro.accounting._laplace_sums import log_density, log_tail, loss_point
-from repro.accounting.gaussian import orders
 from repro.accounting.mechanism import Mechanism, frozen_field
 
 __all__ = ["SummedLaplace", "log_pure_profile"]
@@ -32,7 +31,7 @@ def log_pure_profile(epsilon: np.ndarray, pure: np.ndarray) -> np.ndarray:
     return log_diff(pure, epsilon) - np.logaddexp(0.0, pure)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SummedLaplace(Mechanism):
     """Every one of n clients adds Laplace noise to its numbers; only the sum over clients is seen.
 
@@ -51,9 +50,9 @@ class SummedLaplace(Mechanism):
     rounded.
 
     Args:
-      scale: scale b of each client's noise, > 0 (scalar or array).
-      clients: n, how many independent noise terms the observer cannot subtract, an integer >= 1.
-      sensitivity: largest l1 distance between one client's vectors on neighbours, > 0.
+        scale: scale b of each client's noise, > 0 (scalar or array).
+        clients: n, how many independent noise terms the observer cannot subtract, an integer >= 1.
+        sensitivity: largest l1 distance between one client's vectors on neighbours, > 0.
 
     Source: ddpsa, Definition 4 and Algorithm 2.
     """
@@ -74,7 +73,8 @@ class SummedLaplace(Mechanism):
         """sensitivity / scale: the epsilon at which delta becomes 0, however many clients."""
         return np.divide(self.sensitivity, self.scale)
 
-    def _log_delta(self, epsilon, direction, method):
+    def log_delta(self, epsilon: np.ndarray, direction: str, method: str) -> np.ndarray:
+        """See `Mechanism.log_delta`."""
         epsilon, shift = np.broadcast_arrays(epsilon, self.pure)
         if method == "paper":
             return log_pure_profile(epsilon, shift)
@@ -85,12 +85,16 @@ class SummedLaplace(Mechanism):
         result[some] = log_diff(log_tail(x - v, self.clients), e + log_tail(x, self.clients))
         return result
 
-    def rdp(self, alpha):
-        """Renyi divergence of one coordinate, the same in both directions (Gauss quadrature).
+    def renyi(self, alpha: np.ndarray, direction: str, method: str) -> np.ndarray:
+        """That of one coordinate, the same in both directions (Gauss quadrature).
 
-        For one client it equals Mironov 2017, Proposition 6.
+        For one client it equals Mironov 2017, Proposition 6. "paper" is that of randomised response,
+        the profile which the clients' own epsilon implies.
         """
-        alpha, shift = np.broadcast_arrays(orders(alpha), self.pure)
+        alpha, shift = np.broadcast_arrays(alpha, self.pure)
+        if method == "paper":
+            moment = np.logaddexp(alpha * shift, (1 - alpha) * shift) - np.logaddexp(0.0, shift)
+            return np.maximum(moment / (alpha - 1), 0.0)
         order, v = alpha[..., None], shift[..., None]
         node, weight = laggauss(_NODES)  # from `v` upwards, and from 0 downwards
         middle, share = leggauss(_NODES)
@@ -105,11 +109,13 @@ class SummedLaplace(Mechanism):
         value = log_sum(np.concatenate(terms, axis=-1), axis=-1) / (alpha - 1)
         return np.maximum(value, 0.0)
 
-    def _loss_step(self, method):
+    def loss_step(self, method: str) -> float | None:
+        """See `Mechanism.loss_step`."""
         # Rounding up keeps both masses of a cell: its cost is of second order in the step.
         return None if method == "lower" else float(self.pure) / _STEPS
 
-    def _pld(self, method, interval):
+    def losses(self, method: str, interval: float) -> PrivacyLossDistribution:
+        """See `Mechanism.losses`."""
         shift = float(self.pure)
         if method == "paper":
             first, second = _two_outputs(shift, interval)
@@ -119,9 +125,7 @@ class SummedLaplace(Mechanism):
             # Cells are coarser than outputs: what tells them apart is a lower bound.
             return optimistic((first, second), (second[::-1], first[::-1]), interval)
         masses = _connected(first, second, interval)
-        return pld_lib.PrivacyLossDistribution.create_from_rounded_probability(
-            masses, 0.0, interval, True
-        )
+        return PrivacyLossDistribution.create_from_rounded_probability(masses, 0.0, interval, True)
 
 
 def _cells(shift: float, clients: int, interval: float) -> tuple[np.ndarray, np.ndarray]:

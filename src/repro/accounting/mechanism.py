@@ -1,27 +1,76 @@
-"""What every mechanism of the package offers: delta, epsilon, rdp and its loss distribution."""
+"""What every mechanism of the package offers, and how to write an own one.
+
+A mechanism is a frozen dataclass below `Mechanism`. It answers `delta`, `epsilon`, `rdp` and `pld`;
+`compose` and `calibrate_sigma` take it as it is. The base class checks arguments, searches for epsilon and
+discretises losses. A subclass says only what is released, in hooks that callers never call themselves:
+
+===================  =========================================================================
+`log_delta`          required: logarithm of the privacy profile of one direction
+`renyi`              Renyi divergences, for `rdp`; without it `rdp` raises NotImplementedError
+`losses`             one loss distribution, where it can be had otherwise than from the profile
+`lower_pairs`        explicit pairs of data sets that lower bounds of compositions try
+`loss_step`          spacing of the losses in compositions, where the size of a loss is known
+`paper_curve`        Renyi curve, where a paper accounts by it
+`worse_direction`    "remove", "add" or "both": where delta is largest at every epsilon
+`paper_invalid`      why the printed formula is no bound, shown in a warning
+===================  =========================================================================
+
+Own mechanism. The Laplace mechanism by its privacy profile, which is the same in both directions:
+
+    @dataclass(frozen=True, eq=False)
+    class Laplace(Mechanism):
+        scale: float
+
+        def __post_init__(self) -> None:
+            frozen_field(self, "scale", positive("scale", self.scale))
+
+        def log_delta(self, epsilon, direction, method):
+            gap = np.minimum(epsilon - 1 / np.asarray(self.scale), 0.0) / 2
+            with np.errstate(divide="ignore"):
+                return np.log(-np.expm1(gap))
+
+    Laplace(2.0).epsilon(1e-3)
+    compose(Laplace(20.0), 100).epsilon(1e-6)
+    calibrate_sigma(lambda scale: compose(Laplace(scale), 100), epsilon=1.0, delta=1e-6)
+
+`eq=False` keeps the comparison by value of the base class: the one that dataclasses generate fails on
+fields that are arrays. Fields are numbers or arrays that broadcast; every field is an argument of the
+constructor. `positive` stands for any check that raises ValueError.
+"""
 
 from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import fields
 from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 from dp_accounting.pld import privacy_loss_distribution as pld_lib
+from numpy.typing import ArrayLike
 from scipy.optimize import elementwise
 
 from repro._validate import broadcastable, choice, nonnegative, positive, probability_open
-from repro.accounting._discretise import pessimistic
+from repro.accounting._discretise import optimistic_profile, pessimistic
 from repro.accounting._gaussian import compress
-from repro.accounting._renyi import ORDERS, log_convert_delta
+from repro.accounting._renyi import ORDERS, log_convert_delta, orders
 
-__all__ = ["DIRECTIONS", "METHODS", "SMALLEST_STEP", "InvalidBoundWarning", "Mechanism"]
+__all__ = [
+    "DIRECTIONS",
+    "METHODS",
+    "SMALLEST_STEP",
+    "InvalidBoundWarning",
+    "Mechanism",
+    "frozen_field",
+]
 
 METHODS = ("upper", "lower", "paper")
 DIRECTIONS = ("add", "remove", "both")
-SMALLEST_STEP = 1e-12  # of losses in a composition
+
+SMALLEST_STEP = 1e-12
+"""Smallest spacing of losses in a composition: finer grids would need steps below rounding."""
 
 
 class InvalidBoundWarning(UserWarning):
@@ -29,93 +78,191 @@ class InvalidBoundWarning(UserWarning):
 
 
 class Mechanism(ABC):
-    """One release; subclasses are frozen dataclasses and say what is released.
+    """One release; subclasses are frozen dataclasses and say what is released (see the module).
 
-    Neighbouring data sets differ by one record. ``direction="remove"`` compares the data set with
-    the record (numerator) to the one without, ``"add"`` the other way round, and ``"both"``, the
+    Neighbouring data sets differ by one record. `direction="remove"` compares the data set with
+    the record (numerator) to the one without, `"add"` the other way round, and `"both"`, the
     default, takes the larger: that is what (epsilon, delta)-DP means.
 
-    Methods: ``"upper"`` is the best value known to hold for every pair of neighbours, ``"lower"``
-    is attained by an explicit pair (so the truth lies between), ``"paper"`` is the formula of the
+    Methods: `"upper"` is the best value known to hold for every pair of neighbours, `"lower"`
+    is attained by an explicit pair (so the truth lies between), `"paper"` is the formula of the
     paper as printed. Where the paper's formula is not an upper bound, asking for it warns with
-    :class:`InvalidBoundWarning`.
+    `InvalidBoundWarning`.
+
+    Two mechanisms are equal when they are of one class and their fields are equal.
     """
 
-    #: Set by subclasses whose printed formula fails: the reason, shown in the warning.
-    _paper_invalid: str = ""
+    paper_invalid: ClassVar[str] = ""
+    """Hook: the reason why the printed formula is no bound; empty where it is one."""
 
-    #: The direction whose delta is the larger one at every epsilon, also after composition; "both"
-    #: where neither is known to be. With it "both" costs one direction instead of two.
     worse_direction: ClassVar[str] = "both"
+    """Hook: the direction whose delta is the larger one at every epsilon, "both" where none is known."""
 
     @abstractmethod
-    def _log_delta(self, epsilon: np.ndarray, direction: str, method: str) -> np.ndarray:
-        """log delta for epsilon >= 0 (broadcast with the fields), one direction, one method."""
+    def log_delta(self, epsilon: np.ndarray, direction: str, method: str) -> np.ndarray:
+        """Hook: logarithm of the privacy profile.
 
-    def _shape(self) -> tuple[int, ...]:
-        return np.broadcast_shapes(*(np.shape(getattr(self, f.name)) for f in fields(self)))
+        Args:
+            epsilon: >= 0, shape (n,) or broadcast with the fields.
+            direction: "add" or "remove".
+            method: "upper", "lower" or "paper".
 
-    def _checked(self, method: str, direction: str) -> None:
-        choice("method", method, METHODS)
-        choice("direction", direction, DIRECTIONS)
-        if method == "paper" and self._paper_invalid:
-            warnings.warn(self._paper_invalid, InvalidBoundWarning, stacklevel=3)
+        Returns:
+            log delta, of the broadcast shape; -inf where delta is 0. Above 0 counts as 0.
 
-    def _paper_rdp(self) -> np.ndarray | None:
-        """Renyi curve at ``ORDERS`` where the paper accounts by it, else None.
+        Raises:
+            ValueError: there is no such method; the message says which ones there are.
+        """
 
-        Shape (*shape of the fields, number of orders). Such a paper adds the curve up over rounds and
-        converts the sum; it states one number for both directions.
+    def renyi(self, alpha: np.ndarray, direction: str, method: str) -> np.ndarray:
+        """Hook: Renyi divergences.
+
+        Args:
+            alpha: orders > 1, any shape.
+            direction: "add", "remove" or "both", for the larger one.
+            method: "upper", "lower" or "paper".
+
+        Returns:
+            divergences >= 0, of the shape of alpha (or broadcast with the fields).
+
+        Raises:
+            ValueError: there is no such method or direction, or fields must be scalars.
+            NotImplementedError: the mechanism is given without Renyi divergences.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no Renyi divergences: define `renyi`")
+
+    def losses(self, method: str, interval: float) -> pld_lib.PrivacyLossDistribution:
+        """Hook: the loss distribution of one release, with scalar fields.
+
+        By default it comes from `log_delta`, rounded upwards; for "lower" rounded downwards, which is right
+        where one pair of data sets for each direction attains "lower" at every epsilon.
+
+        Args:
+            method: "upper", "lower" or "paper".
+            interval: spacing of the losses, > 0.
+
+        Returns:
+            dp-accounting's object. It must dominate every pair of neighbours for "upper", and be
+            dominated by a pair for "lower".
+        """
+        rounded = optimistic_profile if method == "lower" else pessimistic
+        return rounded(
+            lambda e: self.log_delta(e, "remove", method),
+            lambda e: self.log_delta(e, "add", method),
+            interval,
+        )
+
+    def lower_pairs(self, interval: float) -> Iterator[pld_lib.PrivacyLossDistribution]:
+        """Hook: explicit pairs that a lower bound on a composition tries, each rounded downwards.
+
+        Args:
+            interval: spacing of the losses, > 0.
+        """
+        yield self.losses("lower", interval)
+
+    def loss_step(self, method: str) -> float | None:
+        """Hook: spacing of losses at which rounding hardly matters however often losses add up.
+
+        Args:
+            method: "upper", "lower" or "paper".
+
+        Returns:
+            the spacing, > 0, or None where it depends on the number of rounds.
         """
         return None
 
+    def paper_curve(self) -> np.ndarray | None:
+        """Hook: Renyi curve at the orders 2 to 256 where the paper accounts by it, else None.
+
+        Shape (*shape of the fields, 255). Such a paper adds the curve up over rounds and converts the
+        sum; it states one number for both directions.
+        """
+        return None
+
+    @property
+    def field_shape(self) -> tuple[int, ...]:
+        """The shape to which the fields broadcast; () where all are scalars."""
+        return np.broadcast_shapes(*(np.shape(getattr(self, f.name)) for f in fields(self)))
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(
+            np.array_equal(getattr(self, f.name), getattr(other, f.name)) for f in fields(self)
+        )
+
+    def __hash__(self) -> int:
+        values = (np.asarray(getattr(self, f.name)) for f in fields(self))
+        return hash((type(self), *((x.shape, *x.ravel().tolist()) for x in values)))
+
+    def check(self, method: str, direction: str, *, stacklevel: int = 2) -> None:
+        """Refuse unknown words, and warn where the printed formula is no bound.
+
+        Args:
+            method: "upper", "lower" or "paper".
+            direction: "add", "remove" or "both".
+            stacklevel: of the warning, as for `warnings.warn`, counted from the caller.
+
+        Raises:
+            ValueError: unknown method or direction.
+        """
+        choice("method", method, METHODS)
+        choice("direction", direction, DIRECTIONS)
+        if method == "paper" and self.paper_invalid:
+            warnings.warn(self.paper_invalid, InvalidBoundWarning, stacklevel=stacklevel + 1)
+
     def _log_delta_in(self, epsilon: np.ndarray, direction: str, method: str) -> np.ndarray:
-        if method == "paper" and (curve := self._paper_rdp()) is not None:
+        if method == "paper" and (curve := self.paper_curve()) is not None:
             return log_convert_delta(curve, ORDERS, epsilon)
         if direction == "both" and method != "paper":
             direction = self.worse_direction
         ways = ("remove", "add") if direction == "both" else (direction,)
-        return np.maximum.reduce([self._log_delta(epsilon, way, method) for way in ways])
+        return np.maximum.reduce([self.log_delta(epsilon, way, method) for way in ways])
 
-    def delta(self, epsilon, *, method: str = "upper", direction: str = "both"):
+    def delta(
+        self, epsilon: ArrayLike, *, method: str = "upper", direction: str = "both"
+    ) -> float | np.ndarray:
         """Smallest delta for each epsilon.
 
         Args:
-          epsilon: >= 0, scalar or array, broadcast with the mechanism's own fields.
-          method: "upper", "lower" or "paper".
-          direction: "add", "remove" or "both".
+            epsilon: >= 0, scalar or array, broadcast with the mechanism's own fields.
+            method: "upper", "lower" or "paper".
+            direction: "add", "remove" or "both".
 
         Returns:
-          delta in [0, 1], float or array of the broadcast shape.
+            delta in [0, 1], float or array of the broadcast shape.
 
         Raises:
-          ValueError: epsilon negative or not finite, unknown method or direction.
+            ValueError: epsilon negative or not finite, unknown method or direction.
         """
         epsilon = nonnegative("epsilon", epsilon)
-        self._checked(method, direction)
-        shape = broadcastable(epsilon=epsilon, **{type(self).__name__: np.empty(self._shape())})
+        self.check(method, direction)
+        shape = broadcastable(epsilon=epsilon, **{type(self).__name__: np.empty(self.field_shape)})
         log_delta = self._log_delta_in(np.broadcast_to(epsilon, shape), direction, method)
         value = np.exp(np.minimum(log_delta, 0.0))  # rounding may lift a log of 1 above 0
         return float(value) if value.ndim == 0 else value
 
-    def epsilon(self, delta, *, method: str = "upper", direction: str = "both"):
+    def epsilon(
+        self, delta: ArrayLike, *, method: str = "upper", direction: str = "both"
+    ) -> float | np.ndarray:
         """Smallest epsilon >= 0 for each delta.
 
         "upper" returns the end of the final bracket at which delta is met, "lower" the other end.
 
         Args:
-          delta: in (0, 1), scalar or array, broadcast with the mechanism's own fields.
-          method, direction: as for :meth:`delta`.
+            delta: in (0, 1), scalar or array, broadcast with the mechanism's own fields.
+            method: "upper", "lower" or "paper".
+            direction: "add", "remove" or "both".
 
         Returns:
-          epsilon, float or array of the broadcast shape; 0 where already delta(0) suffices.
+            epsilon, float or array of the broadcast shape; 0 where already delta(0) suffices.
 
         Raises:
-          ValueError: delta outside (0, 1), unknown method or direction.
+            ValueError: delta outside (0, 1), unknown method or direction.
         """
         delta = probability_open("delta", delta)
-        self._checked(method, direction)
-        shape = broadcastable(delta=delta, **{type(self).__name__: np.empty(self._shape())})
+        self.check(method, direction)
+        shape = broadcastable(delta=delta, **{type(self).__name__: np.empty(self.field_shape)})
         target = np.log(np.broadcast_to(delta, shape)).ravel()
         at = self._flat(shape)
 
@@ -153,9 +300,30 @@ class Mechanism(ABC):
             **{k: arrays[k][rows] if k in arrays else v for k, v in values.items()}
         )
 
-    @abstractmethod
-    def rdp(self, alpha):
-        """Renyi divergence of each order alpha > 1, the larger of both directions (or a bound)."""
+    def rdp(
+        self, alpha: ArrayLike, *, method: str = "upper", direction: str = "both"
+    ) -> float | np.ndarray:
+        """Renyi divergence of each order.
+
+        Args:
+            alpha: orders > 1, scalar or array; "paper" may ask for whole orders.
+            method: "upper", "lower" or "paper".
+            direction: "add", "remove" or "both", the larger one.
+
+        Returns:
+            divergences >= 0, float or array of alpha's shape.
+
+        Raises:
+            ValueError: an order not above 1, unknown method or direction, a method or direction in which
+                this mechanism has no Renyi divergence, or fields that are arrays where it needs scalars.
+            NotImplementedError: the class is given without Renyi divergences.
+        """
+        alpha = orders(alpha)
+        choice("method", method, METHODS)
+        choice("direction", direction, DIRECTIONS)
+        curve = np.asarray(self.renyi(alpha, direction, method))
+        self.check(method, direction)
+        return float(curve) if curve.ndim == 0 else curve
 
     def pld(
         self, *, method: str = "upper", interval: float = 1e-4
@@ -163,61 +331,64 @@ class Mechanism(ABC):
         """The privacy loss distribution as dp-accounting's object, to go on with its own tools.
 
         Args:
-          method: "upper" (rounded upwards), "lower" (an explicit pair, rounded downwards) or
-            "paper" (the loss that the paper's formula implies).
-          interval: spacing of the discretised losses, > 0.
+            method: "upper" (rounded upwards), "lower" (an explicit pair, rounded downwards) or
+                "paper" (the loss that the paper's formula implies).
+            interval: spacing of the discretised losses, > 0.
+
+        Returns:
+            dp-accounting's object, both directions.
 
         Raises:
-          ValueError: fields are arrays, the interval is out of range, or "paper" is asked for where
-            the paper accounts by Renyi divergences, which imply no loss distribution.
+            ValueError: fields are arrays, the interval is out of range, or "paper" is asked for where
+                the paper accounts by Renyi divergences, which imply no loss distribution.
         """
-        self._checked(method, "both")
+        self.check(method, "both")
         self._has_losses(method)
         interval = float(positive("interval", interval))
-        if self._shape():
-            raise ValueError(f"pld needs scalar fields, got shape {self._shape()} in {self!r}")
-        return self._pld(method, interval)
+        self.need_scalars("pld")
+        return self.losses(method, interval)
+
+    def pairs(self, method: str, interval: float) -> list[pld_lib.PrivacyLossDistribution]:
+        """What a composition runs: explicit pairs for "lower", else the one dominating pair.
+
+        Kept with the mechanism, because runs of several lengths mostly share one interval.
+
+        Args:
+            method: "upper", "lower" or "paper".
+            interval: spacing of the discretised losses, > 0.
+
+        Returns:
+            one or more of dp-accounting's objects.
+
+        Raises:
+            ValueError: unknown method, or one without a loss distribution, as for `pld`.
+        """
+        choice("method", method, METHODS)
+        self._has_losses(method)
+        key = method, interval
+        if key not in self._kept_pairs:
+            lower = method == "lower"
+            single = self.lower_pairs(interval) if lower else [self.losses(method, interval)]
+            self._kept_pairs[key] = list(single)
+        return self._kept_pairs[key]
+
+    def need_scalars(self, what: str) -> None:
+        """Refuse fields that are arrays; `what` names the answer that needs scalars."""
+        if self.field_shape:
+            raise ValueError(
+                f"{what} needs scalar fields, got shape {self.field_shape} in {self!r}"
+            )
+
+    @cached_property
+    def _kept_pairs(self) -> dict[tuple[str, float], list[pld_lib.PrivacyLossDistribution]]:
+        return {}
 
     def _has_losses(self, method: str) -> None:
-        if method == "paper" and self._paper_rdp() is not None:
+        if method == "paper" and self.paper_curve() is not None:
             raise ValueError(
                 f"method must be 'upper' or 'lower' for the losses of {type(self).__name__}, whose "
                 f"paper accounts by Renyi divergences, got {method!r}"
             )
-
-    def _loss_step(self, method: str) -> float | None:
-        """Spacing of losses at which rounding one of them hardly matters however often it adds up.
-
-        None where that depends on the number of rounds.
-        """
-        return None
-
-    def _lower_plds(self, interval: float):
-        """Explicit pairs to try for a lower bound on a composition, each rounded downwards."""
-        yield self._pld("lower", interval)
-
-    @cached_property
-    def _kept_plds(self) -> dict[tuple[str, float], list[pld_lib.PrivacyLossDistribution]]:
-        return {}
-
-    def _single_plds(self, method: str, interval: float) -> list:
-        """What a composition runs: explicit pairs for "lower", else the one dominating pair.
-
-        Kept with the mechanism, because runs of several lengths mostly share one interval.
-        """
-        key = method, interval
-        if key not in self._kept_plds:
-            lower = method == "lower"
-            found = self._lower_plds(interval) if lower else [self._pld(method, interval)]
-            self._kept_plds[key] = list(found)
-        return self._kept_plds[key]
-
-    def _pld(self, method: str, interval: float) -> pld_lib.PrivacyLossDistribution:
-        return pessimistic(
-            lambda e: self._log_delta(e, "remove", method),
-            lambda e: self._log_delta(e, "add", method),
-            interval,
-        )
 
 
 def frozen_field(instance: object, name: str, value: np.ndarray) -> None:

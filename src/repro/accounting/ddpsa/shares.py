@@ -13,11 +13,11 @@ from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 
 import numpy as np
+from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 from scipy.special import betainc, gammaln
 
 from repro._validate import integer, positive
 from repro.accounting._discretise import optimistic
-from repro.accounting.gaussian import orders
 from repro.accounting.mechanism import Mechanism, frozen_field
 
 __all__ = ["LaplaceShares", "share_noise"]
@@ -26,7 +26,7 @@ _OUTSIDE = 1e-19  # mass beyond the window on either side
 _LARGEST = 60_000  # units in the window
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LaplaceShares(Mechanism):
     """Discrete Laplace noise in shares, of which only those of `honest` clients protect.
 
@@ -114,7 +114,8 @@ class LaplaceShares(Mechanism):
         delta = np.append(np.cumsum(drops[::-1])[::-1], 0.0)
         return loss, delta, mass
 
-    def _log_delta(self, epsilon, direction, method):
+    def log_delta(self, epsilon: np.ndarray, direction: str, method: str) -> np.ndarray:
+        """See `Mechanism.log_delta`."""
         loss, delta, mass = self._profile
         at = np.minimum(np.searchsorted(loss, epsilon, side="right"), loss.size - 1)
         step = np.maximum(loss[at] - epsilon, 0.0)
@@ -124,18 +125,19 @@ class LaplaceShares(Mechanism):
         with np.errstate(divide="ignore"):
             return np.log(np.clip(value + outside, 0.0, 1.0))
 
-    def rdp(self, alpha):
-        """Renyi divergence of one coordinate, summed over the window."""
-        order = orders(alpha)[..., None]
+    def renyi(self, alpha: np.ndarray, direction: str, method: str) -> np.ndarray:
+        """That of one coordinate, summed over the window, the same in both directions."""
+        order = alpha[..., None]
         first, second = self._pair
         both = (first > 0) & (second > 0)
         first, second = np.log(first[both]), np.log(second[both])
         terms = np.exp(order * first + (1 - order) * second)
-        return np.maximum(np.log(terms.sum(-1)) / (orders(alpha) - 1), 0.0)
+        return np.maximum(np.log(terms.sum(-1)) / (alpha - 1), 0.0)
 
-    def _pld(self, method, interval):
+    def losses(self, method: str, interval: float) -> PrivacyLossDistribution:
+        """See `Mechanism.losses`."""
         if method != "lower":
-            return super()._pld(method, interval)
+            return super().losses(method, interval)
         first, second = self._pair
         both = (first > 0) & (second > 0)
         first, second = first[both], second[both]

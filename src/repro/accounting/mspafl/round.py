@@ -28,6 +28,7 @@ from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
 
 import numpy as np
+from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 from scipy.special import ndtr
 from scipy.stats import binom
 
@@ -35,7 +36,6 @@ from repro._validate import broadcastable, in_unit, integer, positive
 from repro.accounting._binomial import window
 from repro.accounting._discretise import optimistic
 from repro.accounting._gaussian import log_expm1, log_shift_divergence, log_sum
-from repro.accounting.gaussian import orders
 from repro.accounting.mechanism import Mechanism, frozen_field
 
 __all__ = ["AveragedUploads"]
@@ -46,7 +46,7 @@ _FLOOR = 1e-30  # added to every upper bound, so that composed tails do not unde
 _LIGHTEST = 1e-15  # numbers of participants less likely than this get no cells of their own
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class AveragedUploads(Mechanism):
     """One round as seen by one who sees the average of the uploads, or (clients=1) an upload itself.
 
@@ -54,20 +54,20 @@ class AveragedUploads(Mechanism):
     knows how many clients checked in. "lower" is what an explicit pair of data sets leaks, in a model
     with one public coordinate, to one who sees the average only (further coordinates tell more about
     the number); for clients = 1 and for known participants both coincide. Replacing a record makes the
-    directions alike. There is no "paper" method: the printed bounds are functions in `mspafl`.
+    directions alike. The method "paper" raises ValueError: the printed bounds are functions in `mspafl.printed`.
 
     A round is meant with everything before it fixed. Where clients carry something from round to round
     that depends on their data (the private half), the data-sampling coins of earlier rounds still
     decide what is sent: then q = 1, however few records a round draws, and many rounds are accounted
-    for in `mspafl_carried`. Composition of this class is right where nothing is carried over.
+    for in `mspafl.run`. Composition of this class is right where nothing is carried over.
 
     Args:
-      sigma: standard deviation of the noise on one upload, > 0 (scalar or array).
-      p: check-in probability of every client, in [0, 1].
-      q: probability that a client which checks in uses the record, in [0, 1].
-      clients: N >= 1; 1 for a server that sees every upload.
-      clip: largest norm C of a public half, > 0; uploads of neighbours differ by at most 2 C.
-      participants_known: the adversary of the average also knows who checked in.
+        sigma: standard deviation of the noise on one upload, > 0 (scalar or array).
+        p: check-in probability of every client, in [0, 1].
+        q: probability that a client which checks in uses the record, in [0, 1].
+        clients: N >= 1; 1 for a server that sees every upload.
+        clip: largest norm C of a public half, > 0; uploads of neighbours differ by at most 2 C.
+        participants_known: the adversary of the average also knows who checked in.
     """
 
     sigma: float
@@ -91,11 +91,16 @@ class AveragedUploads(Mechanism):
         """Whether the adversary knows who is behind what it sees."""
         return self.participants_known or self.clients == 1
 
-    def _log_delta(self, epsilon, direction, method):
+    def _not_printed(self, method: str) -> None:
         if method == "paper":
             raise ValueError(
-                "method must be 'upper' or 'lower', got 'paper': see repro.accounting.mspafl.printed"
+                "method must be 'upper' or 'lower' for AveragedUploads, got 'paper': the printed bounds "
+                "are the functions of repro.accounting.mspafl.printed"
             )
+
+    def log_delta(self, epsilon: np.ndarray, direction: str, method: str) -> np.ndarray:
+        """See `Mechanism.log_delta`."""
+        self._not_printed(method)
         ratio = 2 * np.divide(self.clip, self.sigma)
         epsilon, ratio, p, q = np.broadcast_arrays(epsilon, ratio, self.p, self.q)
         flat = [np.ravel(x).astype(float) for x in (epsilon, ratio, p, q)]
@@ -105,16 +110,21 @@ class AveragedUploads(Mechanism):
             value = _log_known_number(*flat, self.clients, self._open)
         return value.reshape(epsilon.shape)
 
-    def rdp(self, alpha):
-        """Renyi divergence of the pair that dominates, from its profile; scalar fields only.
+    def renyi(self, alpha: np.ndarray, direction: str, method: str) -> np.ndarray:
+        """The same in both directions, because a record is replaced; scalar fields only.
+
+        "upper" is that of the pair that dominates, from its profile, up to the error of a trapezoidal
+        rule of 20,000 steps. "lower" is the same where it is attained (see the class), and otherwise that of
+        the explicit pair's cells.
 
         exp((alpha - 1) R) = 1 + alpha (alpha - 1) Int_0^inf (e^((alpha-1) x) + e^(-alpha x)) delta(x) dx,
         which is the second moment formula for the hockey-stick curve of a replaced record.
         """
-        alpha = orders(alpha)
-        if self._shape():
-            raise ValueError("rdp needs scalar sigma, p, q and clip")
+        self._not_printed(method)
+        self.need_scalars("rdp")
         ratio = 2 * self.clip / self.sigma
+        if method == "lower" and not self._open:
+            return _cell_divergences(alpha, float(ratio), self.p, self.q, self.clients)
         end = ratio**2 * (np.max(alpha) + 1) + 12 * ratio
         x = np.linspace(0.0, end, 20_001)[:, None]
         k = np.arange(1, self.clients + 1)  # all of them: high orders feel the least likely ones
@@ -128,14 +138,16 @@ class AveragedUploads(Mechanism):
         value = np.logaddexp(0.0, np.log(a * (a - 1))[:, 0] + log_integral) / (a[:, 0] - 1)
         return value.reshape(alpha.shape)
 
-    def _loss_step(self, method):
+    def loss_step(self, method: str) -> float | None:
         """A share of the typical loss: rounding up costs to second order, down half a step a round."""
         typical = 2 * self.clip / self.sigma * self.q * np.sqrt(self.p / self.clients)
         return float(typical / (200 if method == "lower" else 10)) or None
 
-    def _pld(self, method, interval):
+    def losses(self, method: str, interval: float) -> PrivacyLossDistribution:
+        """See `Mechanism.losses`."""
+        self._not_printed(method)
         if method != "lower":
-            return super()._pld(method, interval)
+            return super().losses(method, interval)
         with_record, without = _cells(
             float(2 * self.clip / self.sigma), self.p, self.q, self.clients, self._open
         )
@@ -184,6 +196,28 @@ def _log_cell_divergence(epsilon, ratio, p, q, clients: int) -> np.ndarray:
         )
     with np.errstate(divide="ignore"):
         return np.log(value)
+
+
+def _cell_divergences(
+    alpha: np.ndarray, ratio: float, p: float, q: float, clients: int
+) -> np.ndarray:
+    """Renyi divergences of the explicit pair, the larger direction, from its cells; any shape.
+
+    The first cell's masses are differences from 1, hence precise absolutely and not relatively. A
+    tangent bounds its term x^alpha y^(1 - alpha) from below without dividing by them.
+    """
+    masses = _cells(ratio, p, q, clients, False)
+    order = alpha[..., None]
+    curves = []
+    for x, y in (masses, masses[::-1]):
+        rest = np.maximum(alpha * x[0] - (alpha - 1) * y[0], 0.0)
+        both = (x > 0) & (y > 0)
+        both[0] = False
+        with np.errstate(divide="ignore"):
+            terms = order * np.log(x[both]) + (1 - order) * np.log(y[both])
+            log_moment = np.logaddexp(log_sum(terms, axis=-1), np.log(rest)) if both.any() else 0.0
+        curves.append(log_moment / (alpha - 1))
+    return np.maximum(np.maximum(*curves), 0.0)
 
 
 def _gaussian_cells(edges: np.ndarray, mean, deviation) -> np.ndarray:

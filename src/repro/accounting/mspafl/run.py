@@ -32,6 +32,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import ndtr
 from scipy.stats import binom
 
@@ -51,23 +52,27 @@ _LARGEST = 400.0  # epsilon
 
 
 def run_epsilon(
-    delta, rounds, profile: Callable[[np.ndarray, int], np.ndarray], *, lower: bool = False
+    delta: ArrayLike,
+    rounds: ArrayLike,
+    profile: Callable[[np.ndarray, int], np.ndarray],
+    *,
+    lower: bool = False,
 ) -> np.ndarray:
     """Epsilon at which a run's delta comes down to the target, by refining a grid.
 
     Args:
-      delta: target in (0, 1), scalar or one for each of `rounds`.
-      rounds: numbers T of rounds, whole, >= 1, scalar or shape (n,).
-      profile: (epsilons of shape (m,), T) -> delta of shape (m,).
-      lower: return the last epsilon found at which delta still exceeds the target, a lower bound if
-        `profile` is one, instead of the first at which it does not.
+        delta: target in (0, 1), scalar or one for each of `rounds`.
+        rounds: numbers T of rounds, whole, >= 1, scalar or shape (n,).
+        profile: (epsilons of shape (m,), T) -> delta of shape (m,).
+        lower: return the last epsilon found at which delta still exceeds the target, a lower bound if
+            `profile` is one, instead of the first at which it does not.
 
     Returns:
-      epsilon >= 0, shape (n,); 0 where already epsilon = 0 suffices.
+        epsilon >= 0, shape (n,); 0 where already epsilon = 0 suffices.
 
     Raises:
-      ValueError: an argument out of range.
-      ArithmeticError: epsilon would be 400 or more.
+        ValueError: an argument out of range.
+        ArithmeticError: epsilon would be 400 or more.
     """
     rounds, delta = np.broadcast_arrays(np.atleast_1d(rounds), probability_open("delta", delta))
     found = np.zeros(rounds.shape)
@@ -99,7 +104,7 @@ def exposure(rounds: int, p: float, q: float, clients: int) -> tuple[np.ndarray,
     but for the chance (1 - h)^T of W = 0. What comes out is gathered in groups at their upper ends.
 
     Returns:
-      values, ascending, and their probabilities, shape (m,).
+        values, ascending, and their probabilities, shape (m,).
     """
     counts, log_chance, _ = window(clients, np.array([p]))
     k = counts[0][counts[0] > 0]
@@ -129,21 +134,21 @@ def exposure(rounds: int, p: float, q: float, clients: int) -> tuple[np.ndarray,
 
 
 def run_delta(
-    epsilon, rounds: int, *, ratio: float, p: float, q: float = 1.0, clients: int = 1
+    epsilon: ArrayLike, rounds: int, *, ratio: float, p: float, q: float = 1.0, clients: int = 1
 ) -> np.ndarray:
     """delta of a whole run, an upper bound for every pair of neighbours (module, "Upper").
 
     Args:
-      epsilon: >= 0, shape (m,). rounds: T >= 1.
-      ratio: 2 C / sigma, >= 0. p: check-in probability in [0, 1].
-      q: probability that an upload uses the record, in [0, 1]; it delays the first draw, no more.
-      clients: N for one who sees the averaged models, 1 for a server that sees every upload.
+        epsilon: >= 0, shape (m,). rounds: T >= 1.
+        ratio: 2 C / sigma, >= 0. p: check-in probability in [0, 1].
+        q: probability that an upload uses the record, in [0, 1]; it delays the first draw, no more.
+        clients: N for one who sees the averaged models, 1 for a server that sees every upload.
 
     Returns:
-      delta in [0, 1], shape (m,).
+        delta in [0, 1], shape (m,).
 
     Raises:
-      ValueError: an argument out of range.
+        ValueError: an argument out of range.
     """
     epsilon = np.atleast_1d(nonnegative("epsilon", epsilon))
     rounds, clients = integer("rounds", rounds, 1), integer("clients", clients, 1)
@@ -155,7 +160,9 @@ def run_delta(
     return np.minimum(each @ chance + _SPILL, 1.0)
 
 
-def server_delta_lower(epsilon, rounds: int, *, ratio: float, p: float, q: float) -> np.ndarray:
+def server_delta_lower(
+    epsilon: ArrayLike, rounds: int, *, ratio: float, p: float, q: float
+) -> np.ndarray:
     """delta that a server which sees uploads is certain to reach (module, "Lower").
 
     After K uploads, added up with weights a_k = 1 - (1 - q)^k, the sum in units of its deviation has
@@ -163,15 +170,15 @@ def server_delta_lower(epsilon, rounds: int, *, ratio: float, p: float, q: float
     unfavourable end; every threshold gives a bound, a few are tried.
 
     Args:
-      epsilon: >= 0, shape (m,). rounds: T >= 1.
-      ratio: 2 C / sigma, >= 0. p: check-in probability in [0, 1].
-      q: probability that an upload uses the record, in [0, 1].
+        epsilon: >= 0, shape (m,). rounds: T >= 1.
+        ratio: 2 C / sigma, >= 0. p: check-in probability in [0, 1].
+        q: probability that an upload uses the record, in [0, 1].
 
     Returns:
-      delta in [0, 1], shape (m,).
+        delta in [0, 1], shape (m,).
 
     Raises:
-      ValueError: an argument out of range.
+        ValueError: an argument out of range.
     """
     epsilon = np.atleast_1d(nonnegative("epsilon", epsilon))
     rounds, p, q = integer("rounds", rounds, 1), float(in_unit("p", p)), float(in_unit("q", q))
@@ -199,21 +206,21 @@ def _after_uploads(epsilon: np.ndarray, uploads: int, ratio: float, q: float) ->
 
 
 def average_epsilon_lower(
-    delta: float, rounds, *, ratio: float, p: float, q: float, clients: int
+    delta: float, rounds: ArrayLike, *, ratio: float, p: float, q: float, clients: int
 ) -> np.ndarray:
     """Epsilon that one who sees only the averaged models exceeds (module, "Lower").
 
     The waiting time is chosen by a normal approximation; every choice gives a lower bound.
 
     Args:
-      delta: target in (0, 1). rounds: numbers T of rounds, >= 1, scalar or shape (n,).
-      ratio: 2 C / sigma, > 0. p: in (0, 1]. q: in [0, 1]. clients: N >= 1.
+        delta: target in (0, 1). rounds: numbers T of rounds, >= 1, scalar or shape (n,).
+        ratio: 2 C / sigma, > 0. p: in (0, 1]. q: in [0, 1]. clients: N >= 1.
 
     Returns:
-      epsilon >= 0, shape (n,); 0 where no waiting time pays.
+        epsilon >= 0, shape (n,); 0 where no waiting time pays.
 
     Raises:
-      ValueError: an argument out of range.
+        ValueError: an argument out of range.
     """
     delta, ratio = float(probability_open("delta", delta)), float(positive("ratio", ratio))
     carried = AveragedUploads(2 / ratio, p=positive("p", p), clients=clients)

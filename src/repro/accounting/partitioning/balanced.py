@@ -10,13 +10,12 @@ from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 
 import numpy as np
+from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
-from repro._validate import broadcastable, choice, integer, positive, representable
+from repro._validate import broadcastable, integer, positive, representable
 from repro.accounting._renyi import ORDERS
-from repro.accounting.gaussian import GaussianMechanism, orders
+from repro.accounting.gaussian import GaussianMechanism
 from repro.accounting.mechanism import (
-    DIRECTIONS,
-    METHODS,
     SMALLEST_STEP,
     Mechanism,
     frozen_field,
@@ -30,7 +29,7 @@ from repro.accounting.partitioning.ratio_renyi import log_forward, log_reverse
 __all__ = ["BalancedIterationSubsampling"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class BalancedIterationSubsampling(Mechanism):
     """A whole run of T iterations; `compose` it for several epochs (Remark 3.10).
 
@@ -61,7 +60,7 @@ class BalancedIterationSubsampling(Mechanism):
         sigma: standard deviation of the noise, > 0 (scalar or array).
         iterations: T >= 1.
         participations: k in [1, T]; k = T is the plain Gaussian mechanism of sensitivity
-          clip sqrt(T), k = 1 one round of model splitting into T submodels.
+            clip sqrt(T), k = 1 one round of model splitting into T submodels.
         clip: largest norm of one contribution, > 0 (scalar or array).
 
     Raises:
@@ -99,9 +98,10 @@ class BalancedIterationSubsampling(Mechanism):
     def _ratio(self, a: float):
         return balanced_ratio(float(a), self.iterations, self.participations)
 
-    def _log_delta(self, epsilon, direction, method):
+    def log_delta(self, epsilon: np.ndarray, direction: str, method: str) -> np.ndarray:
+        """See `Mechanism.log_delta`."""
         if self._same is not None:
-            return self._same._log_delta(epsilon, direction, method)
+            return self._same.log_delta(epsilon, direction, method)
         epsilon, a = np.broadcast_arrays(epsilon, np.divide(self.clip, self.sigma))
         result = np.empty(epsilon.shape)
         for shift in np.unique(a):
@@ -109,58 +109,48 @@ class BalancedIterationSubsampling(Mechanism):
             result[some] = self._ratio(shift).log_delta(epsilon[some], direction, method)
         return result
 
-    def _paper_rdp(self):
+    def paper_curve(self) -> np.ndarray:
+        """See `Mechanism.paper_curve`."""
         sigma, clip = np.asarray(self.sigma)[..., None], np.asarray(self.clip)[..., None]
         return theorem_3_1(ORDERS, self.iterations, self.participations, sigma, clip)
 
-    def rdp(self, alpha, *, method: str = "upper", direction: str = "both"):
-        """Renyi divergence of each order.
+    def renyi(self, alpha: np.ndarray, direction: str, method: str) -> np.ndarray:
+        """Renyi divergences; scalar fields only.
 
-        Args:
-            alpha: orders > 1, scalar or array; whole numbers >= 2 for "paper".
-            method: "upper" and "lower" agree at small whole orders in the direction "remove", where the
-              first term of (2) is computed exactly (up to order 31 for T = 10, 5 for T = 1000), and
-              bracket it elsewhere. "paper" is (3), one number for both directions.
-            direction: "remove" is the paper's forward divergence D(P || Q), "add" the reverse one,
-              which is never larger.
-
-        Returns:
-            float or array of alpha's shape, >= 0.
-
-        Raises:
-            ValueError: an order out of range, unknown words, or fields that are arrays.
+        "upper" and "lower" agree at small whole orders in the direction "remove", where the first term of
+        (2) is computed exactly (up to order 31 for T = 10, 5 for T = 1000), and bracket it elsewhere.
+        "paper" is (3), one number for both directions, at whole orders >= 2. "remove" is the paper's
+        forward divergence D(P || Q), "add" the reverse one, which is never larger.
         """
-        alpha = orders(alpha)
-        choice("method", method, METHODS)
-        choice("direction", direction, DIRECTIONS)
-        if self._shape():
-            raise ValueError(f"rdp needs scalar fields, got shape {self._shape()} in {self!r}")
+        self.need_scalars("rdp")
         if method == "paper":
             size, k = self.iterations, self.participations
             curve = theorem_3_1(whole_orders(alpha), size, k, self.sigma, self.clip)
         elif self.participations == self.iterations:
-            curve = self._same.rdp(alpha)
+            curve = self._same.renyi(alpha, direction, method)
         elif self.participations == 1:
-            curve = self._same.rdp(alpha, method=method, direction=direction)
+            curve = self._same.renyi(alpha, direction, method)
         else:
             bound = log_reverse if direction == "add" else log_forward
             ratio = self._ratio(self.clip / self.sigma)
             curve = bound(ratio, alpha.ravel(), method).reshape(alpha.shape) / (alpha - 1)
-        return float(curve) if np.ndim(curve) == 0 else curve
+        return curve
 
-    def _loss_step(self, method):
+    def loss_step(self, method: str) -> float | None:
+        """See `Mechanism.loss_step`."""
         if self._same is not None:
-            return self._same._loss_step(method)
+            return self._same.loss_step(method)
         share = 1 / 40 if method == "upper" else 1 / 200
         return max(share * self._ratio(self.clip / self.sigma).deviation, SMALLEST_STEP)
 
-    def _pld(self, method, interval):
+    def losses(self, method: str, interval: float) -> PrivacyLossDistribution:
+        """See `Mechanism.losses`."""
         if self._same is not None:
-            return self._same._pld(method, interval)
+            return self._same.losses(method, interval)
         ratio = self._ratio(self.clip / self.sigma)
         if ratio.a < SMALLEST_SHIFT:
             # Grids cannot hold such losses: the subset disclosed, and the mean centre alone.
             k = self.participations
             norm = self.clip * np.sqrt(k if method == "upper" else k**2 / self.iterations)
-            return GaussianMechanism(self.sigma, sensitivity=norm)._pld(method, interval)
+            return GaussianMechanism(self.sigma, sensitivity=norm).losses(method, interval)
         return ratio_losses(ratio.law(method), interval, method)

@@ -16,11 +16,11 @@ from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 from scipy.special import log_ndtr
 
 from repro._validate import (
     broadcastable,
-    choice,
     in_unit,
     integer,
     nonnegative,
@@ -30,10 +30,8 @@ from repro._validate import (
 from repro.accounting._gaussian import log_sum
 from repro.accounting._renyi import ORDERS, log_mean_exp
 from repro.accounting._weights import weights
-from repro.accounting.gaussian import PoissonGaussian, orders
+from repro.accounting.gaussian import PoissonGaussian
 from repro.accounting.mechanism import (
-    DIRECTIONS,
-    METHODS,
     SMALLEST_STEP,
     Mechanism,
     frozen_field,
@@ -53,7 +51,7 @@ __all__ = ["ModelSplitting", "log_reverse_moments"]
 _LARGE = 650.0  # logarithm of weights beyond every ratio that a law can hold
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ModelSplitting(Mechanism):
     """One iteration of training on submodels, seen by whoever sees only the noisy sum.
 
@@ -125,8 +123,9 @@ class ModelSplitting(Mechanism):
         norm = np.hypot(self.clip, self.unsplit_clip)
         return PoissonGaussian(self.sigma, rate=self.rate, sensitivity=norm)
 
-    def _log_delta(self, epsilon, direction, method):
-        disclosed = self._disclosed._log_delta(epsilon, direction, method)
+    def log_delta(self, epsilon: np.ndarray, direction: str, method: str) -> np.ndarray:
+        """See `Mechanism.log_delta`."""
+        disclosed = self._disclosed.log_delta(epsilon, direction, method)
         if self.submodels == 1:
             return disclosed
         a, b = np.divide(self.clip, self.sigma), np.divide(self.unsplit_clip, self.sigma)
@@ -153,45 +152,33 @@ class ModelSplitting(Mechanism):
         result = np.minimum(result, disclosed)
         if direction == "add" and method == "upper":
             # What is trimmed off the tails is charged here, and hardly to the worse direction.
-            result = np.minimum(result, self._log_delta(epsilon.reshape(shape), "remove", method))
+            result = np.minimum(result, self.log_delta(epsilon.reshape(shape), "remove", method))
         return result
 
-    def _paper_rdp(self):
+    def paper_curve(self) -> np.ndarray:
+        """See `Mechanism.paper_curve`."""
         return self._renyi_paper(ORDERS)
 
-    def rdp(self, alpha, *, method: str = "upper", direction: str = "both"):
-        """Renyi divergence of each order.
+    def renyi(self, alpha: np.ndarray, direction: str, method: str) -> np.ndarray:
+        """Renyi divergences; scalar fields only.
 
-        Args:
-            alpha: orders > 1, scalar or array; whole numbers >= 2 for "paper".
-            method: "upper" and "lower" agree at whole orders in the direction "remove", where the
-              moments are computed exactly; at other orders "upper" interpolates log-convexly and
-              "lower" is a discretised pair. In the direction "add" both are certified. "paper" is
-              the curve of the class docstring, one number for both directions.
-            direction: "remove" is the paper's forward divergence, "add" the reverse one. As the forward
-              one is never the smaller, "both" means "remove".
-
-        Returns:
-            float or array of alpha's shape, >= 0.
-
-        Raises:
-            ValueError: an order out of range, unknown words, or fields that are arrays.
+        "upper" and "lower" agree at whole orders in the direction "remove", where the moments are computed
+        exactly. At other orders "upper" interpolates log-convexly and "lower" is a discretised pair. In the
+        direction "add" both are certified. "paper" is the curve of the class docstring, one number for
+        both directions, at whole orders >= 2. "remove" is the paper's forward divergence, "add" the reverse
+        one. The forward one is never the smaller, so "both" means "remove".
         """
-        alpha = orders(alpha)
-        choice("method", method, METHODS)
-        choice("direction", direction, DIRECTIONS)
-        if self._shape():
-            raise ValueError(f"rdp needs scalar fields, got shape {self._shape()} in {self!r}")
+        self.need_scalars("rdp")
         if method == "paper":
             curve = self._renyi_paper(whole_orders(alpha))
         elif self.rate == 0:
             curve = np.zeros(alpha.shape)
         elif self.submodels == 1 and direction != "add":
-            curve = self._disclosed.rdp(alpha)
+            curve = self._disclosed.renyi(alpha, direction, method)
         else:
             way = self._reverse_curve if direction == "add" else self._forward_curve
             curve = way(alpha.ravel(), method).reshape(alpha.shape)
-        return float(curve) if curve.ndim == 0 else curve
+        return curve
 
     def _renyi_paper(self, alpha: np.ndarray) -> np.ndarray:
         """The printed curve: shape (*shape of the fields, *alpha.shape)."""
@@ -226,7 +213,8 @@ class ModelSplitting(Mechanism):
             log_moment = np.where(low < high, on_law, log_moment)
         return log_moment / (alpha - 1)
 
-    def _loss_step(self, method):
+    def loss_step(self, method: str) -> float | None:
+        """See `Mechanism.loss_step`."""
         if self.rate == 0:
             return None
         a, b = np.array([self.clip, self.unsplit_clip]) / self.sigma
@@ -236,13 +224,14 @@ class ModelSplitting(Mechanism):
         variance = self.rate**2 * np.expm1(min(log_second, _LARGE))
         return float(np.clip(share * np.sqrt(np.log1p(variance)), SMALLEST_STEP, largest))
 
-    def _pld(self, method, interval):
+    def losses(self, method: str, interval: float) -> PrivacyLossDistribution:
+        """See `Mechanism.losses`."""
         law = None
         if self.rate > 0:
             a, b = self.clip / self.sigma, self.unsplit_clip / self.sigma
             law = _law(a, b, self.submodels, method)
         if law is None:
-            return self._disclosed._pld(method, interval)
+            return self._disclosed.losses(method, interval)
         return ratio_losses(law, interval, method, self.rate)
 
 

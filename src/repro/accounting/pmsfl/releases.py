@@ -63,7 +63,8 @@ from repro._validate import (
 from repro.accounting._gaussian import log_diff, log_sum
 from repro.accounting._losses import threshold
 from repro.accounting._pld import one_sided
-from repro.accounting.gaussian import GaussianMechanism, orders
+from repro.accounting._renyi import orders
+from repro.accounting.gaussian import GaussianMechanism
 from repro.accounting.laplace import SummedLaplace
 from repro.accounting.pmsfl.printed import margin
 

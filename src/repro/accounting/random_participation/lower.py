@@ -65,7 +65,9 @@ def _density(s, distance):
     return np.exp(_log_normal(distance / s[:, None]))
 
 
-def log_aligned(epsilon, s, p, q, d: int, direction: str) -> np.ndarray:
+def log_aligned(
+    epsilon: np.ndarray, s: np.ndarray, p: np.ndarray, q: np.ndarray, d: int, direction: str
+) -> np.ndarray:
     """Divergence of the collinear pair, equation (30) of the paper; all arrays of shape (n,).
 
     For "remove" the other records point along the differing one (the paper's case), for "add"
@@ -175,7 +177,16 @@ def _towards(direction: str) -> list[float]:
     return [sign * cosine for cosine in COSINES]
 
 
-def log_oblique(epsilon, s, p, q, d: int, cosine: float, direction: str, ends=None) -> np.ndarray:
+def log_oblique(
+    epsilon: np.ndarray,
+    s: np.ndarray,
+    p: np.ndarray,
+    q: np.ndarray,
+    d: int,
+    cosine: float,
+    direction: str,
+    ends: np.ndarray | None = None,
+) -> np.ndarray:
     """Lower bound on the divergence of the pair at an angle, |cosine| <= 0.9; arrays of shape (n,).
 
     Args:
@@ -264,7 +275,9 @@ def _log_cells(y: np.ndarray, width: float, s: np.ndarray) -> np.ndarray:
     return _log_normal(t) + np.log(h) + grown + _UNITS * (1 + t**2)
 
 
-def log_oblique_best(epsilon, s, p, q, d: int, direction: str) -> np.ndarray:
+def log_oblique_best(
+    epsilon: np.ndarray, s: np.ndarray, p: np.ndarray, q: np.ndarray, d: int, direction: str
+) -> np.ndarray:
     """Lower bound of the best angle; all arrays of shape (n,). The angle itself is only an estimate."""
     estimates, first, last = _scan(epsilon, s, p, q, d, direction)
     best = np.argmax(estimates, axis=0)

@@ -8,10 +8,12 @@ differing record's client), C (clip).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 from dp_accounting.pld import privacy_loss_distribution as pld_lib
+from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 from repro._validate import broadcastable, in_unit, integer, positive
 from repro.accounting._binomial import window
@@ -20,7 +22,6 @@ from repro.accounting._weights import weights
 from repro.accounting.gaussian import (
     PoissonGaussian,
     log_poisson_gaussian,
-    orders,
     sampled_gaussian_rdp,
 )
 from repro.accounting.mechanism import Mechanism, frozen_field
@@ -71,30 +72,30 @@ def _log_upper(epsilon, s, p, q, d: int, direction: str) -> np.ndarray:
     return result
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RandomParticipation(Mechanism):
     """One iteration of DP-DSGD with random participation, seen by whoever sees only the noisy sum.
 
     Every client takes part with probability p; every record of a participating client is drawn with
-    probability q; gradients are clipped to ``clip``; N(0, sigma^2 I) is added to their sum.
+    probability q; gradients are clipped to `clip`; N(0, sigma^2 I) is added to their sum.
 
     Formal guarantee: for every pair of data sets that differ in one record of a client with
-    ``samples_per_client`` other records, and for each direction, ``method="upper"`` bounds the
+    `samples_per_client` other records, and for each direction, `method="upper"` bounds the
     hockey-stick divergence (repaired Theorem 4.1: reveal the count, share out the rest, Kahane).
-    ``method="lower"`` is attained by an explicit pair: no other records, or others that share one
-    gradient at the best of several angles. ``method="paper"`` is Theorem 4.1 as printed. It is not
+    `method="lower"` is attained by an explicit pair: no other records, or others that share one
+    gradient at the best of several angles. `method="paper"` is Theorem 4.1 as printed. It is not
     an upper bound: it takes collinear gradients to be the worst, and already orthogonal or absent
     ones leak more.
 
     Args:
-      sigma: standard deviation of the noise on the sum, > 0 (scalar or array).
-      p: participation rate, in [0, 1] (scalar or array).
-      q: sampling rate, in [0, 1] (scalar or array).
-      samples_per_client: d >= 0, the client's records besides the differing one.
-      clip: largest norm of one record's gradient, > 0.
+        sigma: standard deviation of the noise on the sum, > 0 (scalar or array).
+        p: participation rate, in [0, 1] (scalar or array).
+        q: sampling rate, in [0, 1] (scalar or array).
+        samples_per_client: d >= 0, the client's records besides the differing one.
+        clip: largest norm of one record's gradient, > 0.
 
     Raises:
-      ValueError: an argument out of range.
+        ValueError: an argument out of range.
     """
 
     sigma: float
@@ -104,7 +105,7 @@ class RandomParticipation(Mechanism):
     samples_per_client: int
     clip: float = 1.0
 
-    _paper_invalid = (
+    paper_invalid = (
         "Theorem 4.1 of the random-participation paper is not an upper bound: data sets whose "
         "gradients are not collinear leak more"
     )
@@ -114,7 +115,8 @@ class RandomParticipation(Mechanism):
         d = integer("samples_per_client", self.samples_per_client, 0)
         object.__setattr__(self, "samples_per_client", d)
 
-    def _log_delta(self, epsilon, direction, method):
+    def log_delta(self, epsilon: np.ndarray, direction: str, method: str) -> np.ndarray:
+        """See `Mechanism.log_delta`."""
         s = np.divide(self.sigma, self.clip)
         epsilon, s, p, q = np.broadcast_arrays(epsilon, s, self.p, self.q)
         shape, d = epsilon.shape, self.samples_per_client
@@ -134,24 +136,40 @@ class RandomParticipation(Mechanism):
                 result[some] = np.maximum(result[some], bound(*chosen, direction))
         return result.reshape(shape)
 
-    def rdp(self, alpha):
-        """Upper bound on the Renyi divergence: that of disclosed participation, which dominates."""
-        return WeakClientSampling(self.sigma, p=self.p, q=self.q, clip=self.clip).rdp(alpha)
+    def renyi(self, alpha: np.ndarray, direction: str, method: str) -> np.ndarray:
+        """Between data sets without other records of the client and disclosed participation.
 
-    def _pld(self, method, interval):
+        The first are one of the data sets, the second dominates all of them. Theorem 4.1 says
+        nothing about Renyi divergences, so there is no "paper".
+        """
+        if method == "paper":
+            raise ValueError(
+                "method must be 'upper' or 'lower' for the Renyi divergence of "
+                f"RandomParticipation, of which the paper prints none, got {method!r}"
+            )
+        if method == "lower":
+            rate = np.multiply(self.p, self.q)
+            alone = PoissonGaussian(self.sigma, rate=rate, sensitivity=self.clip)
+            return alone.renyi(alpha, direction, method)
+        disclosed = WeakClientSampling(self.sigma, p=self.p, q=self.q, clip=self.clip)
+        return disclosed.renyi(alpha, direction, method)
+
+    def losses(self, method: str, interval: float) -> PrivacyLossDistribution:
+        """See `Mechanism.losses`."""
         rate = self.p * self.q
         if rate == 0 or self.samples_per_client == 0:
-            return PoissonGaussian(self.sigma, rate=rate, sensitivity=self.clip)._pld(
+            return PoissonGaussian(self.sigma, rate=rate, sensitivity=self.clip).losses(
                 method, interval
             )
         return (
             self.explicit_pld(0.0, interval=interval)
             if method == "lower"
-            else super()._pld(method, interval)
+            else super().losses(method, interval)
         )
 
-    def _lower_plds(self, interval):
-        yield PoissonGaussian(self.sigma, rate=self.p * self.q, sensitivity=self.clip)._pld(
+    def lower_pairs(self, interval: float) -> Iterator[PrivacyLossDistribution]:
+        """See `Mechanism.lower_pairs`."""
+        yield PoissonGaussian(self.sigma, rate=self.p * self.q, sensitivity=self.clip).losses(
             "lower", interval
         )
         if self.samples_per_client and self.p * self.q > 0:
@@ -164,9 +182,9 @@ class RandomParticipation(Mechanism):
         """Loss distribution, rounded downwards, of the pair whose other records lie at one angle.
 
         Args:
-          cosine: between the differing record's gradient and the others', in [-1, 1]; in the
-            "add" direction the others point the opposite way.
-          interval: spacing of the discretised losses, > 0.
+            cosine: between the differing record's gradient and the others', in [-1, 1]; in the
+                "add" direction the others point the opposite way.
+            interval: spacing of the discretised losses, > 0.
         """
         setting = (
             max(self.sigma / self.clip, _NOISELESS["lower"]),
@@ -191,7 +209,7 @@ def _log_lower(epsilon, s, p, q, d: int, direction: str) -> np.ndarray:
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _TwoRates(Mechanism):
     """Fields of the baselines that depend on both rates but not on the number of records."""
 
@@ -205,54 +223,58 @@ class _TwoRates(Mechanism):
         _store(self, sigma=positive, p=in_unit, q=in_unit, clip=positive)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class WeakClientSampling(_TwoRates):
     """Two-level sampling whose participating clients are disclosed (Theorem 5.2).
 
     Formal guarantee: exact in both directions. Given participation the adversary faces a
     Poisson-subsampled Gaussian of rate q, otherwise nothing, so delta = p times that of
-    :class:`PoissonGaussian`; Theorem 5.2 is the "remove" case, and it is attained. It bounds
-    :class:`RandomParticipation` for every number of records.
+    `PoissonGaussian`; Theorem 5.2 is the "remove" case, and it is attained. It bounds
+    `RandomParticipation` for every number of records.
 
     Args:
-      sigma: standard deviation of the noise on the sum, > 0 (scalar or array).
-      p: participation rate, q: sampling rate, both in [0, 1] (scalars or arrays).
-      clip: largest norm of one record's gradient, > 0.
+        sigma: standard deviation of the noise on the sum, > 0 (scalar or array).
+        p: participation rate, q: sampling rate, both in [0, 1] (scalars or arrays).
+        clip: largest norm of one record's gradient, > 0.
     """
 
-    def _log_delta(self, epsilon, direction, method):
+    def log_delta(self, epsilon: np.ndarray, direction: str, method: str) -> np.ndarray:
+        """See `Mechanism.log_delta`."""
         with np.errstate(divide="ignore"):
             log_p = np.log(self.p)
         s = np.divide(self.sigma, self.clip)
         return log_p + log_poisson_gaussian(epsilon, s, self.q, direction)
 
-    def rdp(self, alpha):
+    def renyi(self, alpha: np.ndarray, direction: str, method: str) -> np.ndarray:
         """log(1 - p + p exp((alpha - 1) r)) / (alpha - 1), r that of the subsampled Gaussian."""
-        alpha = orders(alpha)
-        inner = (alpha - 1) * sampled_gaussian_rdp(self.sigma / self.clip, self.q, alpha)
+        curve = sampled_gaussian_rdp(
+            self.sigma / self.clip, self.q, alpha, method=method, direction=direction
+        )
+        inner = (alpha - 1) * curve
         with np.errstate(divide="ignore"):
             value = np.logaddexp(np.log1p(-self.p), np.log(self.p) + inner) / (alpha - 1)
         return np.maximum(value, 0.0)  # a mean of ratios of at least 1, up to rounding
 
-    def _pld(self, method, interval):
-        local = PoissonGaussian(self.sigma, rate=self.q, sensitivity=self.clip)._pld(
+    def losses(self, method: str, interval: float) -> PrivacyLossDistribution:
+        """See `Mechanism.losses`."""
+        local = PoissonGaussian(self.sigma, rate=self.q, sensitivity=self.clip).losses(
             method, interval
         )
         nothing = pld_lib.identity(interval, pessimistic_estimate=method != "lower")
         return local.compute_mixture(nothing, self.p)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class OnlyLocalSampling(Mechanism):
     """Every client takes part, every record is drawn with probability q (Theorem 5.1).
 
-    Formal guarantee: exact in both directions, that of :class:`PoissonGaussian` with rate q; the
+    Formal guarantee: exact in both directions, that of `PoissonGaussian` with rate q; the
     theorem is the "remove" case.
 
     Args:
-      sigma: standard deviation of the noise on the sum, > 0 (scalar or array).
-      q: sampling rate, in [0, 1] (scalar or array).
-      clip: largest norm of one record's gradient, > 0.
+        sigma: standard deviation of the noise on the sum, > 0 (scalar or array).
+        q: sampling rate, in [0, 1] (scalar or array).
+        clip: largest norm of one record's gradient, > 0.
     """
 
     sigma: float
@@ -263,49 +285,60 @@ class OnlyLocalSampling(Mechanism):
     def __post_init__(self) -> None:
         _store(self, sigma=positive, q=in_unit, clip=positive)
 
-    def _log_delta(self, epsilon, direction, method):
+    def log_delta(self, epsilon: np.ndarray, direction: str, method: str) -> np.ndarray:
+        """See `Mechanism.log_delta`."""
         return log_poisson_gaussian(epsilon, np.divide(self.sigma, self.clip), self.q, direction)
 
-    def rdp(self, alpha):
-        """Renyi divergence of the Poisson-subsampled Gaussian of rate q."""
-        return sampled_gaussian_rdp(self.sigma / self.clip, self.q, alpha)
+    def renyi(self, alpha: np.ndarray, direction: str, method: str) -> np.ndarray:
+        """That of the Poisson-subsampled Gaussian of rate q."""
+        return sampled_gaussian_rdp(
+            self.sigma / self.clip, self.q, alpha, method=method, direction=direction
+        )
 
-    def _pld(self, method, interval):
-        return PoissonGaussian(self.sigma, rate=self.q, sensitivity=self.clip)._pld(
+    def losses(self, method: str, interval: float) -> PrivacyLossDistribution:
+        """See `Mechanism.losses`."""
+        return PoissonGaussian(self.sigma, rate=self.q, sensitivity=self.clip).losses(
             method, interval
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CentralizedShuffling(_TwoRates):
     """Every record of the union is drawn independently with probability p q (Corollary 5.3 as meant).
 
     Formal guarantee: exact in both directions for independent draws, that of
-    :class:`PoissonGaussian` with rate p q. The draws are only independent in the limit of many
+    `PoissonGaussian` with rate p q. The draws are only independent in the limit of many
     clients: shuffling records among few clients and then sampling clients keeps them correlated,
-    and with one client it changes nothing at all. ``method="paper"`` is the corollary as printed,
+    and with one client it changes nothing at all. `method="paper"` is the corollary as printed,
     with q where p q is meant, which is a valid but needlessly large bound.
 
     Args:
-      sigma: standard deviation of the noise on the sum, > 0 (scalar or array).
-      p: participation rate, q: sampling rate, both in [0, 1] (scalars or arrays).
-      clip: largest norm of one record's gradient, > 0.
+        sigma: standard deviation of the noise on the sum, > 0 (scalar or array).
+        p: participation rate, q: sampling rate, both in [0, 1] (scalars or arrays).
+        clip: largest norm of one record's gradient, > 0.
     """
 
     def _rate(self, method: str):
         return self.q if method == "paper" else np.multiply(self.p, self.q)
 
-    def _log_delta(self, epsilon, direction, method):
+    def log_delta(self, epsilon: np.ndarray, direction: str, method: str) -> np.ndarray:
+        """See `Mechanism.log_delta`."""
         s = np.divide(self.sigma, self.clip)
         rate = np.broadcast_to(
             self._rate(method), np.broadcast_shapes(np.shape(self.p), np.shape(self.q))
         )
         return log_poisson_gaussian(epsilon, s, rate, direction)
 
-    def rdp(self, alpha):
-        """Renyi divergence of the Poisson-subsampled Gaussian of rate p q."""
-        return sampled_gaussian_rdp(self.sigma / self.clip, float(self._rate("upper")), alpha)
+    def renyi(self, alpha: np.ndarray, direction: str, method: str) -> np.ndarray:
+        """That of the Poisson-subsampled Gaussian of rate p q; for "paper" of rate q."""
+        rate = self._rate(method)
+        return sampled_gaussian_rdp(
+            self.sigma / self.clip, rate, alpha, method=method, direction=direction
+        )
 
-    def _pld(self, method, interval):
+    def losses(self, method: str, interval: float) -> PrivacyLossDistribution:
+        """See `Mechanism.losses`."""
         rate = float(self._rate(method))
-        return PoissonGaussian(self.sigma, rate=rate, sensitivity=self.clip)._pld(method, interval)
+        return PoissonGaussian(self.sigma, rate=rate, sensitivity=self.clip).losses(
+            method, interval
+        )

@@ -1,13 +1,13 @@
 """Upper bound for one iteration of two-level sampling: reveal the count, share out the rest.
 
 The statement that is implemented (the repaired Theorem 4.1; proof in
-``notebooks/random_participation/derivations.ipynb``). Let the client hold d other records and let
+`notebooks/random_participation/derivations.ipynb`). Let the client hold d other records and let
 b_i be the Binomial(d, q) weights. For every choice of gradients of norm at most C and every
 alpha >= 1
 
     D_alpha(P || Q) <= p q Int [ sum_i b_i [N(z; (i+1) C) - w1 N(z; i C)]_+  -  w0 N(z; 0) ]_+ dz
 
-with the weights of :mod:`repro.accounting._weights`, and likewise for the other direction with
+with the weights of `repro.accounting._weights`, and likewise for the other direction with
 i - 1 in place of i. Two steps lead there: the weight w0 of "the client stays away" is split among
 the counts i in any way (which can only raise the integral), and for each count Kahane's inequality
 shows collinear gradients of full norm to be the worst. The best split has one common threshold z*.
@@ -33,7 +33,7 @@ _APART = 16  # rows between those whose thresholds are searched for first
 
 
 def _log_kept(z, first, log_b, log_w1, s):
-    """log of b_i [N(z; a) - w1 N(z; a - 1)]_+ times s sqrt(2 pi), a = ``first``; shape (n, width).
+    """log of b_i [N(z; a) - w1 N(z; a - 1)]_+ times s sqrt(2 pi), a = `first`; shape (n, width).
 
     Divided by the density at 0 this is the share of w0 that a threshold z assigns to each count.
     """
@@ -43,7 +43,7 @@ def _log_kept(z, first, log_b, log_w1, s):
 
 
 def _shares(z, first, log_b, log_w1, s):
-    """log of the sum of :func:`_log_kept` over the counts, and its slope in z; both of shape (n,)."""
+    """log of the sum of `_log_kept` over the counts, and its slope in z; both of shape (n,)."""
     gain = -np.expm1(np.minimum(log_w1 - (z - first + 0.5) / s**2, 0.0))
     weight = np.where(gain > 0, log_b - ((z - first) / s) ** 2 / 2, -np.inf)
     top = np.max(weight, axis=1, keepdims=True)
@@ -60,8 +60,8 @@ def _root(function, low, high, guess, width):
     """Where each of n increasing functions vanishes: Newton's method, kept between two bounds.
 
     Args:
-      function: (z, rows) -> values and slopes, arrays of the shape of z; -inf counts as negative.
-      low, high: bounds, guess: where to start, width: last step that is small enough; shape (n,).
+        function: (z, rows) -> values and slopes, arrays of the shape of z; -inf counts as negative.
+        low, high: bounds, guess: where to start, width: last step that is small enough; shape (n,).
     """
     z, low, high = guess.copy(), low.copy(), high.copy()
     open_rows = np.arange(z.size)
@@ -103,7 +103,7 @@ def _threshold(first, log_b, log_w1, log_w0, s):
     low, high, unit = low[rows, 0], high[rows, 0], s[:, 0] ** 2
 
     def excess(z, row):
-        """log of (shares / w0) and its slope: monotone in z, from -inf at ``low``."""
+        """log of (shares / w0) and its slope: monotone in z, from -inf at `low`."""
         kept, slope = _shares(z[:, None], first[row], log_b[row], log_w1[row], s[row])
         return kept - (log_w0[row, 0] - z**2 / unit[row] / 2), slope + z / unit[row]
 
@@ -140,15 +140,15 @@ def log_split_bound(
     """log of the integral in the module docstring, without the factor in front.
 
     Args:
-      counts: positions of the added Gaussians in units of the clip (i + 1 or i), shape (n, width);
-        the subtracted ones lie one lower.
-      log_b: logarithms of their weights, same shape.
-      tail: weight outside the window, shape (n,); it is charged as if participation were revealed.
-      log_w1, log_w0: weights, shape (n,).
-      s: noise multiplier sigma / clip, shape (n,).
+        counts: positions of the added Gaussians in units of the clip (i + 1 or i), shape (n, width);
+            the subtracted ones lie one lower.
+        log_b: logarithms of their weights, same shape.
+        tail: weight outside the window, shape (n,); it is charged as if participation were revealed.
+        log_w1, log_w0: weights, shape (n,).
+        s: noise multiplier sigma / clip, shape (n,).
 
     Returns:
-      shape (n,), in [-inf, 0].
+        shape (n,), in [-inf, 0].
     """
     revealed = log_shift_divergence(1 / s, log_w1)
     result = revealed.copy()
@@ -164,7 +164,7 @@ def log_split_bound(
 
 
 def _bound(counts, log_b, tail, log_w1, log_w0, s):
-    """The sum over counts of :func:`log_split_bound`."""
+    """The sum over counts of `log_split_bound`."""
     log_w1, log_w0, s = log_w1[:, None], log_w0[:, None], s[:, None]
     z, over = _threshold(counts, log_b, log_w1, log_w0, s)
     # Distances from the own Gaussian, so that counts of 1e5 cost no digits.
