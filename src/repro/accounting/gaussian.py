@@ -9,7 +9,7 @@ from dp_accounting.pld import privacy_loss_distribution as pld_lib
 
 from repro._validate import broadcastable, in_unit, positive, representable
 from repro.accounting._gaussian import log_shift_divergence
-from repro.accounting._gaussian_losses import sampled_losses
+from repro.accounting._gaussian_losses import sampled_cells, sampled_losses
 from repro.accounting._sampled_gaussian import sampled_gaussian
 from repro.accounting._weights import weights
 from repro.accounting.mechanism import Mechanism, frozen_field
@@ -51,14 +51,7 @@ def _losses(sigma: float, sensitivity: float, rate: float, method: str, interval
     """The loss distribution at a positive rate, rounded downwards for "lower", else upwards."""
     if method != "lower":
         return sampled_losses(sigma, sensitivity, rate, interval)
-    return pld_lib.from_gaussian_mechanism(
-        sigma,
-        sensitivity=sensitivity,
-        sampling_prob=rate,
-        value_discretization_interval=interval,
-        pessimistic_estimate=False,
-        use_connect_dots=False,
-    )
+    return sampled_cells(sigma, sensitivity, rate, interval)
 
 
 @dataclass(frozen=True)
