@@ -1,7 +1,8 @@
 """Loss distributions of the Poisson-subsampled Gaussian, rounded upwards and downwards.
 
-Upwards (connect the dots): the same points as dp-accounting's own constructor, which inverts the loss in a Python loop over them;
-here the profile is evaluated for all of them at once. Downwards: cells of outputs. Neither holds a quadrature.
+Upwards (connect the dots): the same points as dp-accounting's own constructor, which inverts the loss in
+a Python loop over them; here the profile is evaluated for all of them at once. Downwards: cells of outputs.
+Neither holds a quadrature.
 """
 
 from __future__ import annotations

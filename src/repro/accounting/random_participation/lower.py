@@ -82,9 +82,8 @@ def log_aligned(epsilon, s, p, q, d: int, direction: str) -> np.ndarray:
         a, b = added[rows], log_b[rows]
         positive = log_sum(b + function((z - a) / col[rows]), axis=1)
         negative = log_w1[rows] + log_sum(b + function((z - a + 1) / col[rows]), axis=1)
-        with np.errstate(invalid="ignore"):  # infinite weights; what is not a number bounds nothing
-            away = log_w0[rows] + function(z / col[rows])[:, 0]
-            return positive, np.logaddexp(negative, away)
+        away = log_w0[rows] + function(z / col[rows])[:, 0]
+        return positive, np.logaddexp(negative, away)
 
     def balance(z, row):
         positive, negative = tails(z[:, None], row.astype(int), _log_normal)
@@ -106,8 +105,10 @@ def log_aligned(epsilon, s, p, q, d: int, direction: str) -> np.ndarray:
     bracket = elementwise.bracket_root(balance, low, high, args=(rows.astype(float),))
     good = bracket.success
     found = elementwise.find_root(balance, bracket.bracket, args=(rows.astype(float),))
-    z = np.where(good, found.x, np.inf)
     tail = lambda x: log_ndtr(-x)  # noqa: E731
+    # Where the logs exceed 1e16 (s = 1e7, epsilon = 20), doubles lie 4 apart: their difference is rounding
+    # and the search has no sign to follow. Any threshold will do, so an end of the bracket does.
+    z = np.where(found.success, found.x, bracket.bracket[0])
     z = np.where(good, z, 0.0)
     positive, negative = tails(z[:, None], rows, tail)
     with np.errstate(divide="ignore", invalid="ignore"):
