@@ -122,6 +122,8 @@ class PoissonGaussian(Mechanism):
     def rdp(self, alpha):
         """Renyi divergence of each order, whole or not, to about twelve digits.
 
+        A plain number, neither rounded up nor down: see `_sampled_gaussian`.
+
         "Remove" is the worse direction (Mironov et al. 2019, Theorem 5).
 
         Raises:

@@ -86,7 +86,10 @@ class SummedLaplace(Mechanism):
         return result
 
     def rdp(self, alpha):
-        """Renyi divergence of one coordinate, the same in both directions (Gauss quadrature).
+        """Renyi divergence of one coordinate, the same in both directions.
+
+        A plain number, neither bound: Gauss quadrature with 120 nodes on each of three pieces, on each of
+        which the integrand is analytic, but without a bound on its error.
 
         For one client it equals Mironov 2017, Proposition 6.
         """

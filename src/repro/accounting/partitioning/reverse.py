@@ -4,7 +4,9 @@ With Y the likelihood ratio of the mixture (`blocks`) and L = 1 - g + g Y, what 
 E_Q L^(1 - alpha), the mean of a decreasing convex function f of Y. A law rounded downwards in the
 convex order bounds it from below. From above: below the law's lowest value y0, f is continued by its
 tangent, which keeps it convex and finite at 0, and what that misses, E f(Y) over Y < y0, is bounded
-separately.
+separately. No quadrature is behind either side: the law's rounding has a known direction, and what is left
+are sums of positive terms. Their rounding, about 1e-15 of E_Q L^(1 - alpha), is not charged; bounds on
+divergences below that size are not certified, and the caller caps them by the forward curve.
 """
 
 from __future__ import annotations

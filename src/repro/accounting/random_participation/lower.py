@@ -65,13 +65,14 @@ def _density(s, distance):
     return np.exp(_log_normal(distance / s[:, None]))
 
 
-def log_aligned(epsilon, s, p, q, d: int, direction: str) -> np.ndarray:
+def log_aligned(epsilon, s, p, q, d: int, direction: str, *, charged: bool = True) -> np.ndarray:
     """Divergence of the collinear pair, equation (30) of the paper; all arrays of shape (n,).
 
     For "remove" the other records point along the differing one (the paper's case), for "add"
     against it. As a function of exp(z / s^2) the integrand is a power series whose coefficients
     change sign once, so it has exactly one zero crossing z* (Descartes) and only two tails remain.
-    Any threshold gives a lower bound, so an inexact z* is harmless; the sums are rounded down.
+    Any threshold gives a lower bound, so an inexact z* is harmless; the sums are rounded down unless
+    ``charged`` is false: the formula as printed is no bound and keeps its own digits.
     """
     counts, log_b, outside = window(d, q)
     factor, log_w1, log_w0 = weights(epsilon, p, q, direction)
@@ -113,8 +114,9 @@ def log_aligned(epsilon, s, p, q, d: int, direction: str) -> np.ndarray:
     positive, negative = tails(z[:, None], rows, tail)
     with np.errstate(divide="ignore", invalid="ignore"):
         negative = np.logaddexp(negative, log_w1[rows] + np.log(outside[rows]))
-    low, high = positive - _slack(positive), negative + _slack(negative)
-    result[rows] = np.where(good, factor[rows] + log_diff(low, high), -np.inf)
+    if charged:
+        positive, negative = positive - _slack(positive), negative + _slack(negative)
+    result[rows] = np.where(good, factor[rows] + log_diff(positive, negative), -np.inf)
     return result
 
 
