@@ -8,6 +8,10 @@ apart and a weight `w = exp(log_weight)`,
 
 With w = exp(epsilon) this is the privacy profile of the Gaussian mechanism (Balle and Wang 2018,
 Theorem 8); subsampling only changes the weight and the factor in front.
+
+Mechanisms whose "upper" and "lower" are both this closed form give one number for both. It involves no
+quadrature; its rounding, a few units of that of the first term, is not charged here. Bounds that differ
+charge it themselves (`random_participation.upper`, `random_participation.lower`).
 """
 
 from __future__ import annotations

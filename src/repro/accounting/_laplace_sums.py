@@ -6,7 +6,9 @@ The sum is the difference of two Gamma(n, 1) variables. Its density is exp(-|x|)
     f(x) = sum_{k < n} w_k |x|^(n-1-k) exp(-|x|) / (n-1-k)!,   w_k = C(n-1+k, k) 2^-(n+k),
 
 a mixture of Gamma laws of whole shape, so that its tail has the same form. Only positive terms are
-added up: every value is precise to rounding, however far out.
+added up: every value is precise to rounding, however far out. There is no quadrature. A divergence is the
+difference of two such tails; its rounding is not charged, so that "upper" and "lower" are the same number
+for one round, exact to a few units of rounding of the larger tail.
 """
 
 from __future__ import annotations

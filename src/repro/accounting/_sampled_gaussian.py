@@ -1,4 +1,7 @@
-"""Renyi divergence of the Poisson-subsampled Gaussian at any order, by one certified integral.
+"""Renyi divergence of the Poisson-subsampled Gaussian at any order, by one integral.
+
+A plain number, neither bound: the windows below are certified, the error of the Gauss rule on them is only
+measured (about twelve digits, against sums of 40 digits).
 
 With Z standard normal and u = g (exp(a Z - a^2 / 2) - 1), what is wanted is E (1 + u)^alpha. The
 integrand is at most 2^alpha times the sum of two Gaussians, at 0 and at alpha a, and at least each of

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from repro._validate import broadcastable, in_unit, positive, representable
 from repro.accounting._gaussian import log_shift_divergence
-from repro.accounting._gaussian_losses import sampled_losses
+from repro.accounting._gaussian_losses import sampled_cells, sampled_losses
 from repro.accounting._renyi import orders
 from repro.accounting._sampled_gaussian import sampled_gaussian
 from repro.accounting._weights import weights
@@ -47,14 +47,7 @@ def _losses(sigma: float, sensitivity: float, rate: float, method: str, interval
     """The loss distribution at a positive rate, rounded downwards for "lower", else upwards."""
     if method != "lower":
         return sampled_losses(sigma, sensitivity, rate, interval)
-    return pld_lib.from_gaussian_mechanism(
-        sigma,
-        sensitivity=sensitivity,
-        sampling_prob=rate,
-        value_discretization_interval=interval,
-        pessimistic_estimate=False,
-        use_connect_dots=False,
-    )
+    return sampled_cells(sigma, sensitivity, rate, interval)
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +119,10 @@ class PoissonGaussian(Mechanism):
         )
 
     def renyi(self, alpha: np.ndarray, direction: str, method: str) -> np.ndarray:
-        """That of "remove", the worse direction, to about twelve digits; it bounds "add"."""
+        """That of "remove", the worse direction (Mironov et al. 2019, Theorem 5), to about twelve digits.
+
+        A plain number, rounded neither up nor down: see `_sampled_gaussian`.
+        """
         noise_multiplier = self.sigma / self.sensitivity
         return sampled_gaussian_rdp(
             noise_multiplier, self.rate, alpha, method=method, direction=direction

@@ -123,7 +123,9 @@ def test_the_next_run_is_named_with_its_delta():
     assert claims.next_run([10], values[:1], 1e-5) == ""
 
 
-@pytest.mark.parametrize("iterations, k, sigma", [(4, 4, [1.0]), (5, 1, [1.0, 300.0]), (3, 2, [8.0])])
+@pytest.mark.parametrize(
+    "iterations, k, sigma", [(4, 4, [1.0]), (5, 1, [1.0, 300.0]), (3, 2, [8.0])]
+)
 def test_figure_8(iterations, k, sigma):
     curves = balanced_epsilon(np.array(sigma), iterations, k, 1e-3)
     findings(

@@ -7,7 +7,10 @@ The second half of the file bounds the Renyi divergence of Q from the mixture. W
 ratio of the mixture (see `blocks`) and L = 1 - g + g Y, it needs E_Q L^(1 - alpha), the mean of a
 decreasing convex function f of Y. A law rounded downwards in the convex order bounds it from below.
 From above: below the law's lowest value y0, f is continued by its tangent, which keeps it convex and
-finite at 0. The rest, E f(Y) over Y < y0, is bounded separately.
+finite at 0. The rest, E f(Y) over Y < y0, is bounded separately. No quadrature is behind either side: the
+law's rounding has a known direction, and what is left are sums of positive terms. Their rounding, about 1e-15
+of E_Q L^(1 - alpha), is not charged. Bounds on divergences below that size are not certified; the forward
+curve caps them.
 """
 
 from __future__ import annotations

@@ -68,11 +68,16 @@ from repro.accounting.gaussian import GaussianMechanism
 from repro.accounting.laplace import SummedLaplace
 from repro.accounting.pmsfl.printed import margin
 
+_CONVOLVED = 2e-15
+"""Error of delta through the Fourier transforms that compose, as in `repro.accounting.composition`."""
+
 RELATIONS = ("add or remove", "replace", "client")
 
 
 def mask_delta(epsilon: ArrayLike, *, first: float, second: float, count: int) -> np.ndarray:
     """Hockey-stick divergence of n Bernoulli(first) coordinates from n Bernoulli(second), exact.
+
+    A finite sum without quadrature; rounding of the logs of factorials is not charged.
 
     One direction; exchange the two for the other.
 
@@ -147,7 +152,8 @@ def _log_counts(p: float, n: int, k: np.ndarray) -> np.ndarray:
 def noised_probability(theta: ArrayLike, sigma: ArrayLike, *, floor: ArrayLike) -> np.ndarray:
     """E clip(theta + z, c, 1 - c), z ~ N(0, sigma^2): the law of one sampled mask coordinate.
 
-    Second strategy of Theorem 3. The noise is independent in each coordinate and only the sampled
+    A plain number, neither bound: Gauss quadrature on panels, without a bound on its error. Second
+    strategy of Theorem 3. The noise is independent in each coordinate and only the sampled
     mask leaves the client, so this number is all that its law depends on.
 
     Args:
@@ -293,7 +299,8 @@ def run_epsilon(
 ) -> np.ndarray:
     """Total epsilon of a run: Laplace-noised smashed data and Gaussian-noised updates, composed.
 
-    Exact up to the rounding of losses, upwards: privacy loss distributions of the worst pairs.
+    An upper bound: privacy loss distributions of the worst pairs, losses rounded upwards, and the error of
+    the Fourier transforms that compose them taken from delta.
 
     Args:
         delta: of the whole run, in (0, 1), scalar or array.
@@ -315,7 +322,7 @@ def run_epsilon(
         .self_compose(integer("releases", releases, 1))
         .compose(GaussianMechanism(1.0, sensitivity=ratio).pld(interval=interval))
     )
-    value = np.max([threshold(p, delta.ravel()) for p in one_sided(both)], axis=0)
+    value = np.max([threshold(p, delta.ravel() - _CONVOLVED) for p in one_sided(both)], axis=0)
     if not np.all(np.isfinite(value)):
         raise ValueError(f"delta must exceed the truncated mass of the run, got {delta!r}")
     return value.reshape(delta.shape)

@@ -66,14 +66,22 @@ def _density(s, distance):
 
 
 def log_aligned(
-    epsilon: np.ndarray, s: np.ndarray, p: np.ndarray, q: np.ndarray, d: int, direction: str
+    epsilon: np.ndarray,
+    s: np.ndarray,
+    p: np.ndarray,
+    q: np.ndarray,
+    d: int,
+    direction: str,
+    *,
+    charged: bool = True,
 ) -> np.ndarray:
     """Divergence of the collinear pair, equation (30) of the paper; all arrays of shape (n,).
 
     For "remove" the other records point along the differing one (the paper's case), for "add"
     against it. As a function of exp(z / s^2) the integrand is a power series whose coefficients
     change sign once, so it has exactly one zero crossing z* (Descartes) and only two tails remain.
-    Any threshold gives a lower bound, so an inexact z* is harmless; the sums are rounded down.
+    Any threshold gives a lower bound, so an inexact z* is harmless; the sums are rounded down unless
+    ``charged`` is false: the formula as printed is no bound and keeps its own digits.
     """
     counts, log_b, outside = window(d, q)
     factor, log_w1, log_w0 = weights(epsilon, p, q, direction)
@@ -84,9 +92,8 @@ def log_aligned(
         a, b = added[rows], log_b[rows]
         positive = log_sum(b + function((z - a) / col[rows]), axis=1)
         negative = log_w1[rows] + log_sum(b + function((z - a + 1) / col[rows]), axis=1)
-        with np.errstate(invalid="ignore"):  # infinite weights; what is not a number bounds nothing
-            away = log_w0[rows] + function(z / col[rows])[:, 0]
-            return positive, np.logaddexp(negative, away)
+        away = log_w0[rows] + function(z / col[rows])[:, 0]
+        return positive, np.logaddexp(negative, away)
 
     def balance(z, row):
         positive, negative = tails(z[:, None], row.astype(int), _log_normal)
@@ -108,14 +115,17 @@ def log_aligned(
     bracket = elementwise.bracket_root(balance, low, high, args=(rows.astype(float),))
     good = bracket.success
     found = elementwise.find_root(balance, bracket.bracket, args=(rows.astype(float),))
-    z = np.where(good, found.x, np.inf)
     tail = lambda x: log_ndtr(-x)  # noqa: E731
+    # Where the logs exceed 1e16 (s = 1e7, epsilon = 20), doubles lie 4 apart: their difference is rounding
+    # and the search has no sign to follow. Any threshold will do, so an end of the bracket does.
+    z = np.where(found.success, found.x, bracket.bracket[0])
     z = np.where(good, z, 0.0)
     positive, negative = tails(z[:, None], rows, tail)
     with np.errstate(divide="ignore", invalid="ignore"):
         negative = np.logaddexp(negative, log_w1[rows] + np.log(outside[rows]))
-    low, high = positive - _slack(positive), negative + _slack(negative)
-    result[rows] = np.where(good, factor[rows] + log_diff(low, high), -np.inf)
+    if charged:
+        positive, negative = positive - _slack(positive), negative + _slack(negative)
+    result[rows] = np.where(good, factor[rows] + log_diff(positive, negative), -np.inf)
     return result
 
 

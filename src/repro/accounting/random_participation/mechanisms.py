@@ -129,7 +129,7 @@ class RandomParticipation(Mechanism):
         if some.size:
             chosen = epsilon[some], s[some], p[some], q[some], d
             if method == "paper":
-                result[some] = log_aligned(*chosen, direction)
+                result[some] = log_aligned(*chosen, direction, charged=False)
             else:
                 # A client without other records is one of the data sets, hence below either bound.
                 bound = _log_upper if method == "upper" else _log_lower
