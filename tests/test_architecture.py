@@ -199,7 +199,7 @@ def test_the_library_reads_no_catalogue():
 LONGEST = {"src/repro": 400, "reproduce": 400, "tests": 600}
 """The most lines that a file below a folder may have."""
 
-FILES, LINES = 140, 18_500
+FILES, LINES = 115, 18_000
 """The most files and lines that `src/repro` may have in all."""
 
 

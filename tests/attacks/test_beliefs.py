@@ -5,13 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from repro.attacks import (
-    Averaged,
-    InferredEach,
-    Observation,
-    public_prior,
-    reconstruct,
-)
+from repro.attacks import Averaged, InferredEach, Observation, public_prior, reconstruct
 from split_attacks import dense, rng, small
 
 

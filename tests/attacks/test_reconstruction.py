@@ -14,19 +14,16 @@ from repro.attacks import (
     Inferred,
     Known,
     Observation,
-    linked,
-    psnr,
     public_prior,
     reconstruct,
-    relative_distance,
     smooth_prior,
-    ssim,
 )
 from repro.attacks.priors import total_variation
 from repro.attacks.reconstruction import bottom
 from repro.attacks.stacked_lbfgs import minimise
 from repro.federated.pmsfl.blocks import FlatBlocks
 from repro.models.split import resnet18
+from reproduce.papers.pmsfl.image_quality import linked, psnr, relative_distance, ssim
 from split_attacks import dense, rng, small
 
 

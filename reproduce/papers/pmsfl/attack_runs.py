@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 from repro._validate import integer, positive
-from repro.attacks.attackers import Attackers
-from repro.attacks.image_quality import linked, margin, psnr, relative_distance, ssim
-from repro.attacks.persistent import PersistentAttackers
-from repro.attacks.victims import Batch, Noise, Victim, accelerator, batch_of
 from repro.federated.client_data import ClientData
 from repro.models.split import DEPTH
+from reproduce.papers.pmsfl.attackers import Attackers
 from reproduce.papers.pmsfl.federations import load_clients
+from reproduce.papers.pmsfl.image_quality import linked, margin, psnr, relative_distance, ssim
+from reproduce.papers.pmsfl.persistent import PersistentAttackers
+from reproduce.papers.pmsfl.victims import Batch, Noise, Victim, accelerator, batch_of
 
 RUN = "pmsfl/attack"
 

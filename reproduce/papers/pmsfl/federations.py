@@ -12,8 +12,8 @@ from repro._validate import choice, integer
 from repro.datasets.activity import Grouped, load_femnist, load_radhar, load_ucihar
 from repro.datasets.cifar import load_cifar100
 from repro.datasets.digits import load_digits
-from repro.datasets.time_doppler import generate_time_doppler
 from repro.federated.client_data import ClientData, dirichlet_split, own_tests, standardised
+from reproduce.papers.pmsfl.time_doppler import generate_time_doppler
 
 CONCENTRATION, TEST_SHARE = 0.3, 1 / 6
 """Of pmsfl, section 6.1: Dirichlet(0.3), training and test records 5 : 1."""

@@ -12,7 +12,6 @@ from repro._validate import choice, integer
 from repro.federated.client_data import ClientData
 from repro.federated.pmsfl import masks
 from repro.federated.pmsfl.algorithm import PMSFL
-from repro.federated.pmsfl.evaluation import client_accuracies
 from repro.federated.pmsfl.masks import MaskTraining
 from repro.federated.pmsfl.rivals import (
     DepthFL,
@@ -26,6 +25,7 @@ from repro.federated.pmsfl.rivals import (
 from repro.federated.pmsfl.split_method import Plan, SplitMethod
 from repro.models.split import DEPTH, SplitNetwork, resnet18, transformer
 from reproduce.papers.pmsfl.checkpoint import Checkpoint
+from reproduce.papers.pmsfl.evaluation import client_accuracies
 from reproduce.papers.pmsfl.federations import load_clients
 
 RUN = "pmsfl/training"

@@ -11,8 +11,8 @@ from repro.federated.client_data import ClientData
 from repro.federated.pmsfl import algorithm as pmsfl
 from repro.federated.pmsfl import masks
 from repro.federated.pmsfl.algorithm import PMSFL
-from repro.federated.pmsfl.evaluation import client_accuracies
 from repro.models.split import transformer
+from reproduce.papers.pmsfl.evaluation import client_accuracies
 from reproduce.papers.pmsfl.runs import depths, pmsfl_run
 
 

@@ -7,8 +7,8 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from federations import config, data, make
-from repro.federated.pmsfl.evaluation import client_accuracies
 from reproduce import paths
+from reproduce.papers.pmsfl.evaluation import client_accuracies
 from reproduce.papers.pmsfl.runs import METHODS, pmsfl_run
 
 FACTORIES = {

@@ -8,12 +8,12 @@ import torch
 
 from federations import CPU, data, make, plan
 from repro.federated.client_data import ClientData, own_tests
-from repro.federated.pmsfl.evaluation import client_accuracies
 from repro.federated.pmsfl.rivals import (
     SplitFed,
 )
 from repro.federated.pmsfl.split_method import DivergedError, Traffic
 from repro.models.split import resnet18, split
+from reproduce.papers.pmsfl.evaluation import client_accuracies
 from reproduce.papers.pmsfl.runs import METHODS, depths
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from repro.attacks.victims import Batch, Noise, Victim, accelerator, batch_of
 from reproduce.papers.pmsfl.federations import load_clients
+from reproduce.papers.pmsfl.victims import Batch, Noise, Victim, accelerator, batch_of
 from split_attacks import TINY
 
 

@@ -8,12 +8,12 @@ import torch
 
 from federations import CPU, config, make, plan
 from repro.federated.client_data import ClientData
-from repro.federated.pmsfl.evaluation import client_accuracies
 from repro.federated.pmsfl.rivals import (
     SplitFed,
 )
 from repro.federated.pmsfl.split_method import DivergedError
 from repro.models.split import resnet18, split, statistics_from
+from reproduce.papers.pmsfl.evaluation import client_accuracies
 from reproduce.papers.pmsfl.runs import pmsfl_run
 
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from repro.attacks import (
-    image_quality,
-)
-from repro.attacks.attackers import Attackers
-from repro.attacks.persistent import PersistentAttackers
-from repro.attacks.victims import Noise, Victim, batch_of
+from reproduce.papers.pmsfl import image_quality
+from reproduce.papers.pmsfl.attackers import Attackers
 from reproduce.papers.pmsfl.federations import load_clients
+from reproduce.papers.pmsfl.persistent import PersistentAttackers
+from reproduce.papers.pmsfl.victims import Noise, Victim, batch_of
 from split_attacks import TINY
 
 

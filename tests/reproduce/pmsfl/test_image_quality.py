@@ -11,13 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import ndimage
 
-from repro.attacks import (
-    linked,
-    margin,
-    psnr,
-    relative_distance,
-    ssim,
-)
+from reproduce.papers.pmsfl.image_quality import linked, margin, psnr, relative_distance, ssim
 from split_attacks import rng
 
 

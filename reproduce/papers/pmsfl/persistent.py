@@ -12,10 +12,10 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from repro.attacks.attackers import COARSE, FINE, Attackers
 from repro.attacks.beliefs import InferredEach, Known
 from repro.attacks.reconstruction import Reconstruction
-from repro.attacks.victims import Noise
+from reproduce.papers.pmsfl.attackers import COARSE, FINE, Attackers
+from reproduce.papers.pmsfl.victims import Noise
 
 
 class PersistentAttackers(Attackers):

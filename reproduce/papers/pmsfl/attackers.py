@@ -15,7 +15,7 @@ from torch import Tensor
 from repro.attacks.beliefs import Averaged, Belief, Inferred, Known
 from repro.attacks.priors import Prior, public_prior, smooth_prior
 from repro.attacks.reconstruction import Observation, Reconstruction, reconstruct
-from repro.attacks.victims import Batch, Noise, Victim
+from reproduce.papers.pmsfl.victims import Batch, Noise, Victim
 
 COARSE, FINE = 1e-2, 1e-3
 """Share of the smashed data's power that a fit may miss where nothing else is in the way."""
