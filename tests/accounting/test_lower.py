@@ -409,3 +409,16 @@ def test_a_threshold_is_found_where_differences_of_logs_are_rounding(direction):
     assert explicit.log_aligned(*row, 3, direction)[0] == -np.inf
     mechanism = RandomParticipation(1e7, p=1e-8, q=1.0, samples_per_client=3)
     assert mechanism.delta(20.0, method="lower", direction=direction) == 0
+
+
+def test_rounding_never_sinks_an_upper_bound():
+    """At epsilon = 0 all counts tell as much as one, p q (2 Phi(1 / (2 s)) - 1)."""
+    s = np.geomspace(1e3, 1e15, 25)
+    upper = RandomParticipation(s, p=0.3, q=0.4, samples_per_client=3).delta(
+        0.0, direction="remove"
+    )
+    with mp.workdps(40):
+        truth = [mp.mpf(0.3) * mp.mpf(0.4) * mp.erf(1 / (2 * mp.sqrt(2) * mp.mpf(x))) for x in s]
+        assert all(mp.mpf(float(got)) >= want for got, want in zip(upper, truth, strict=True))
+    near = s < 1e5
+    np.testing.assert_allclose(upper[near], np.array(truth, dtype=float)[near], rtol=1e-7)

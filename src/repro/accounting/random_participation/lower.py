@@ -121,9 +121,9 @@ def log_aligned(
     z = np.where(found.success, found.x, bracket.bracket[0])
     z = np.where(good, z, 0.0)
     positive, negative = tails(z[:, None], rows, tail)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        negative = np.logaddexp(negative, log_w1[rows] + np.log(outside[rows]))
     if charged:
+        with np.errstate(divide="ignore"):
+            negative = np.logaddexp(negative, log_w1[rows] + np.log(outside[rows]))
         positive, negative = positive - _slack(positive), negative + _slack(negative)
     result[rows] = np.where(good, factor[rows] + log_diff(positive, negative), -np.inf)
     return result
