@@ -98,10 +98,10 @@ def sampled_cells(
     units of rounding, which :class:`repro.accounting.composition.Composition` charges.
 
     Args:
-      sigma: standard deviation of the noise, > 0.
-      sensitivity: shift of the mean by a record that is drawn, > 0.
-      rate: sampling rate, in (0, 1].
-      interval: spacing of the losses, > 0.
+        sigma: standard deviation of the noise, > 0.
+        sensitivity: shift of the mean by a record that is drawn, > 0.
+        rate: sampling rate, in (0, 1].
+        interval: spacing of the losses, > 0.
     """
     shift = sensitivity / sigma
     ends = np.array([-_REACH, shift + _REACH]) * shift - shift**2 / 2

@@ -81,7 +81,7 @@ def log_aligned(
     against it. As a function of exp(z / s^2) the integrand is a power series whose coefficients
     change sign once, so it has exactly one zero crossing z* (Descartes) and only two tails remain.
     Any threshold gives a lower bound, so an inexact z* is harmless; the sums are rounded down unless
-    ``charged`` is false: the formula as printed is no bound and keeps its own digits.
+    `charged` is false: the formula as printed is no bound and keeps its own digits.
     """
     counts, log_b, outside = window(d, q)
     factor, log_w1, log_w0 = weights(epsilon, p, q, direction)
