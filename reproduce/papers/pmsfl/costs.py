@@ -96,19 +96,19 @@ def participant_bytes(
     """Bytes of one participant in one round.
 
     Args:
-            network: the model.
-            shape: of one input, without the batch.
-            depth: blocks at the client, 1 to 4.
-            records: that it passes through its bottom in the round, iterations times batch, >= 1.
-            ratio: share of personal masks, in [0, 1].
+        network: the model.
+        shape: of one input, without the batch.
+        depth: blocks at the client, 1 to 4.
+        records: that it passes through its bottom in the round, iterations times batch, >= 1.
+        ratio: share of personal masks, in [0, 1].
 
     Returns:
-            "smashed" (activations up, as many bytes of gradients down) and "labels" (up); for the
-            model "weights" (up and down: SplitFed, and SplitFed-PM's probabilities), "bits" (up:
-            PM-SFL's shared masks) and "indicator" (up, where there are personal masks).
+        "smashed" (activations up, as many bytes of gradients down) and "labels" (up); for the
+        model "weights" (up and down: SplitFed, and SplitFed-PM's probabilities), "bits" (up:
+        PM-SFL's shared masks) and "indicator" (up, where there are personal masks).
 
     Raises:
-            ValueError: an argument out of range.
+        ValueError: an argument out of range.
     """
     records, ratio = integer("records", records, 1), float(in_unit("ratio", ratio))
     bottom, _ = split(network, depth)

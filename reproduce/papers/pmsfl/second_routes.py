@@ -192,15 +192,15 @@ def frozen_by_drift(participants: int, rounds: int, *, start: float = 0.5) -> np
     can bring a coordinate back.
 
     Args:
-            participants: K, 1 to 2000.
-            rounds: >= 0.
-            start: theta_0, in [0, 1].
+        participants: K, 1 to 2000.
+        rounds: >= 0.
+        start: theta_0, in [0, 1].
 
     Returns:
-            Shape (rounds + 1,), rising from 0 (or 1 where `start` is 0 or 1) towards 1.
+        Shape (rounds + 1,), rising from 0 (or 1 where `start` is 0 or 1) towards 1.
 
     Raises:
-            ValueError: an argument out of range.
+        ValueError: an argument out of range.
     """
     participants, rounds = (
         integer("participants", participants, 1, 2000),
