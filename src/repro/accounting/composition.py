@@ -97,15 +97,20 @@ class Composition:
                 self._composed[method, way] = [side.self_compose(self.rounds) for side in single]
         return [pmf for way in ways for pmf in self._composed[method, way]]
 
-    def _error(self, pmf, method: str) -> float:
-        """What delta has to be raised by for "upper"; negative for "lower".
+    def _error(self, pmf, method: str, delta: np.ndarray) -> np.ndarray:
+        """What each delta has to be raised by for "upper"; negative for "lower".
 
         One round needs no Fourier transform, but the pairs of a lower bound leave out masses of up to
-        1e-17 and round the others, so that the charge holds for one round as well.
+        1e-17 and round the others, so that the charge holds for one round as well. A sum of n masses is
+        rounded by n 2^-53 of its value. That is charged where delta is above 1/2, where both bounds crowd
+        together below 1; elsewhere the rounding of the losses keeps them much further apart.
         """
-        if method != "lower" and (self.rounds == 1 or pmf.size == 1):
-            return 0.0
-        return _FOURIER_ERROR.get(method, 0.0)
+        if method not in _FOURIER_ERROR:
+            return np.zeros_like(delta)
+        alone = method == "upper" and (self.rounds == 1 or pmf.size == 1)
+        charge = 0.0 if alone else _FOURIER_ERROR[method]
+        side = 1.0 if method == "upper" else -1.0
+        return charge + np.where(delta > 0.5, side * pmf.size * 2.0**-53, 0.0)
 
     def paper_curve(self, method: str, direction: str) -> np.ndarray | None:
         """The paper's Renyi curve after all rounds, where the method asks for it and there is one."""
@@ -122,10 +127,10 @@ class Composition:
         if (curve := self.paper_curve(method, direction)) is not None:
             value = convert_delta(curve, ORDERS, epsilon)
             return float(value) if value.ndim == 0 else value
-        values = [
-            profile(pmf, epsilon.ravel()) + self._error(pmf, method)
-            for pmf in self._pmfs(method, direction)
-        ]
+        values = []
+        for pmf in self._pmfs(method, direction):
+            found = profile(pmf, epsilon.ravel())
+            values.append(found + self._error(pmf, method, found))
         value = np.clip(np.max(values, axis=0), 0.0, 1.0).reshape(epsilon.shape)
         return float(value) if value.ndim == 0 else value
 
@@ -142,7 +147,8 @@ class Composition:
             value = convert_epsilon(curve, ORDERS, delta)
             return float(value) if value.ndim == 0 else value
         pmfs = self._pmfs(method, direction)
-        found = [threshold(pmf, delta.ravel() - self._error(pmf, method)) for pmf in pmfs]
+        flat = delta.ravel()
+        found = [threshold(pmf, flat - self._error(pmf, method, flat)) for pmf in pmfs]
         value = np.max(found, axis=0).reshape(delta.shape)
         if not np.all(np.isfinite(value)):
             raise ValueError(

@@ -148,7 +148,7 @@ def test_bad_input(arguments, message):
 
 
 def test_there_is_no_printed_formula_in_this_class():
-    with pytest.raises(ValueError, match="see repro.accounting.mspafl.printed"):
+    with pytest.raises(ValueError, match="the functions of repro.accounting.mspafl.printed"):
         AveragedUploads(1.0, p=0.5).delta(0.1, method="paper")
     with pytest.raises(ValueError, match="scalar"):
         AveragedUploads(np.ones(2), p=0.5).rdp(2.0)

@@ -153,8 +153,8 @@ def test_the_server_averages_the_bits_of_those_who_share(monkeypatch):
         seen.update(uploads=uploads.clone(), shared=shared.clone(), before=before.clone())
         return original(uploads, shared, before)
 
-    original = pmsfl.over_sharers
-    monkeypatch.setattr(pmsfl, "over_sharers", watched)
+    original = pmsfl.masks.over_sharers
+    monkeypatch.setattr(pmsfl.masks, "over_sharers", watched)
     method.round(1)
     assert set(seen["uploads"].unique().tolist()) == {0.0, 1.0}
     assert torch.equal(seen["shared"], ~method.personal)
