@@ -28,7 +28,8 @@ def in_this_process(wanted, **_):
 def execute(monkeypatch):
     """A function that executes a notebook with changes and returns verdicts by claim."""
     monkeypatch.setattr(tasks, "run_tasks", in_this_process)
-    monkeypatch.setattr(notebook.figure, "save", lambda *args, **options: None)
+    monkeypatch.setattr(notebook.figure, "render", lambda *args, **options: {})
+    monkeypatch.setattr(notebook.figure, "write", lambda *args, **options: None)
     monkeypatch.setattr(notebook.measured, "keep", lambda *args: None)
 
     def run(name, changes):
