@@ -43,9 +43,15 @@ def log_poisson_gaussian(
     return result
 
 
+_CERTAIN = 1e-12
+"""Distance of a rate from 1 below which "upper" takes the rate for 1. The chance 1 - rate, of which the largest
+loss in direction "add" is the logarithm, has a relative error of 2^-53 / (1 - rate); delta rises with the rate."""
+
+
 def _losses(sigma: float, sensitivity: float, rate: float, method: str, interval: float):
     """The loss distribution at a positive rate, rounded downwards for "lower", else upwards."""
     if method != "lower":
+        rate = 1.0 if 1 - rate < _CERTAIN else rate
         return sampled_losses(sigma, sensitivity, rate, interval)
     return sampled_cells(sigma, sensitivity, rate, interval)
 
