@@ -119,13 +119,18 @@ def optimistic_profile(
     )
 
 
+_MOST_CELLS = 10_000_000
+"""Cells of a grid of losses to either side of zero, for memory: 80 MB."""
+
+
 def _rounded_down(first: np.ndarray, second: np.ndarray, interval: float) -> dict[int, float]:
     """Masses, under `first`, of the loss of two discrete distributions, moved to the grid below."""
     some = first > 0
     with np.errstate(divide="ignore"):
         loss = np.log(first[some]) - np.log(second[some])
-    loss = np.minimum(loss, _MAX_LOSS)
-    kept = loss > -_MAX_LOSS
+    reach = min(_MAX_LOSS, _MOST_CELLS * interval)
+    loss = np.minimum(loss, reach)  # a loss beyond the grid counts as its end, or not at all
+    kept = loss > -reach
     index = np.floor(loss[kept] / interval).astype(int)
     low = index.min()
     mass = np.bincount(index - low, weights=first[some][kept])
