@@ -119,8 +119,8 @@ def optimistic_profile(
     )
 
 
-_MOST_CELLS = 10_000_000
-"""Cells of a grid of losses to either side of zero, for memory: 80 MB."""
+_MOST_CELLS = 1_000_000
+"""Cells of a grid of losses to either side of zero, for the memory of compositions."""
 
 
 def _rounded_down(first: np.ndarray, second: np.ndarray, interval: float) -> dict[int, float]:
