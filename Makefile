@@ -4,6 +4,7 @@ PROFILE ?= quick
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
 SLURM ?=
 IDS ?=
+ID ?=
 SET ?=
 export SET
 
@@ -15,7 +16,7 @@ one_thread = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMEXPR_
 
 MAKEFLAGS += --no-builtin-rules
 .DEFAULT_GOAL := help
-.PHONY: help all test test-all verify ledger gallery data paper sweep publish site lab bench references lint clean FORCE
+.PHONY: help all test test-all claim verify certify ledger gallery data paper sweep publish site lab bench references lint clean FORCE
 
 help:  ## list the targets
 	@echo "make TARGET [PROFILE=quick|desk|long|paper] [JOBS=n]"
@@ -39,8 +40,15 @@ test:  ## lint, replay of the committed notebooks, stored numbers, unit tests; I
 test-all:  ## the slow unit tests that `make test` leaves out
 	$(run) -m reproduce test --slow --jobs $(JOBS) $(IDS)
 
+claim:  ## decide one claim anew in a fresh kernel: make claim ID=<paper>/<figure>/<claim>
+	@test -n "$(ID)" || { echo "name a claim, such as: make claim ID=random_participation/fig1/order" >&2; exit 2; }
+	$(run) -m reproduce.claim "$(ID)"
+
 verify:  ## compare the figures with the stored numbers, check that ledger and gallery are up to date
 	$(run) -m reproduce verify --profile $(PROFILE)
+
+certify:  ## check the certificates of refuted claims, with a program that imports nothing of the workbook
+	$(run) -m reproduce.certify
 
 ledger:  ## collect every verdict into figures/claims.json and figures/CLAIMS.md
 	$(run) -m reproduce.ledger

@@ -38,7 +38,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from repro.datasets.adult import load_adult_stand_in
+from repro.datasets.adult import load_adult
 from repro.federated.client_data import deal
 from repro.federated.mspafl.algorithm import LocalTraining, Round, Variant, train
 from repro.models.logistic import signed
@@ -258,7 +258,7 @@ def main() -> None:
     warnings.filterwarnings("ignore")
     torch.set_num_threads(1)
 
-    table = load_adult_stand_in()
+    table = load_adult()
     holdings = deal(table.labels, given.clients, RECORDS, "shuffled", np.random.default_rng(0))
     work = Work(signed(table.features, table.labels)[holdings])
     methods: dict[str, Method] = {

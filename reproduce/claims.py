@@ -9,15 +9,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-REPRODUCED, DIFFERS, UNATTAINABLE, PENDING = "reproduced", "differs", "not attainable", "not yet"
+REPRODUCED, DIFFERS, UNDECIDED = "reproduced", "differs", "undecided"
+NOT_TESTED, UNATTAINABLE, PENDING = "not tested", "not attainable", "not yet"
 NOT_APPLICABLE = "not applicable"
 """The verdict on a claim whose subject a changed parameter touches; no committed run has it."""
 
-RESULT_VERDICTS = (REPRODUCED, DIFFERS, UNATTAINABLE, PENDING, NOT_APPLICABLE)
-"""Verdicts on a number or an order of curves."""
+RESULT_VERDICTS = (
+    *(REPRODUCED, DIFFERS, UNDECIDED),
+    *(NOT_TESTED, UNATTAINABLE, PENDING, NOT_APPLICABLE),
+)
+"""Verdicts on a number or an order of curves. "undecided": the interval contains both answers; "not
+tested": the runs do not meet the conditions under which the claim can be tested."""
 
 DERIVATION_VERDICTS = (
     *("holds", "loose", "vacuous", "misprint", "gap", "false"),
@@ -25,7 +30,13 @@ DERIVATION_VERDICTS = (
 )
 """Verdicts on a numbered derivation."""
 
+OPEN = (UNATTAINABLE, PENDING, NOT_APPLICABLE)
+"""Verdicts that say that nothing was compared."""
+
 KINDS = ("number", "order", "derivation")
+MEANS = ("formula", "run", "measurement")
+"""How a claim is decided: a formula is evaluated, training runs are made, or times are measured."""
+
 NEED_CORRECTION = ("misprint", "false")
 """Verdicts that must come with the correct form, or the nearest statement that is true."""
 
@@ -47,6 +58,11 @@ class Claim:
         paper: the paper's value (kind "number" only): a number, or a list of numbers.
         rtol, atol: the tolerance on |ours - paper|: atol + rtol |paper|.
         unit: printed after the values.
+        quote: the paper's own words or number that the claim tests; empty for a claim of ours.
+        own: whether it is a statement of ours, which is counted apart.
+        by: what decides it, one of `MEANS`.
+        evidence: the id of the claim of the same figure whose evidence it shares; "" for its own.
+        needs: ids of the figure's conditions without which it cannot be tested.
         runs: whether training runs decide it, which may nearly tie: then another machine may find
             otherwise (kind "order" only).
         free: parameters of the notebook whose change leaves the claim meaningful, those of the
@@ -62,11 +78,20 @@ class Claim:
     rtol: float | None = None
     atol: float | None = None
     unit: str = ""
+    quote: str = ""
+    own: bool = False
+    by: str = "formula"
+    evidence: str = ""
+    needs: tuple[str, ...] = ()
     runs: bool = False
     free: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         name = f"claim {self.full_id}"
+        if self.by not in MEANS:
+            raise ClaimError(f"{name}: by {self.by!r} is none of {', '.join(MEANS)}")
+        if self.own not in (False, True) or (self.own and self.quote):
+            raise ClaimError(f"{name}: `own` must be true or false, and false with a `quote`")
         if self.kind not in KINDS:
             raise ClaimError(f"{name}: kind {self.kind!r} is none of {', '.join(KINDS)}")
         if not self.where.strip() or not self.statement.strip():
@@ -98,18 +123,7 @@ class Claim:
     @classmethod
     def from_table(cls, figure: str, table: Mapping[str, Any]) -> Claim:
         """Make a claim from its catalogue table; unknown or missing keys raise `ClaimError`."""
-        known = {
-            "id",
-            "kind",
-            "where",
-            "statement",
-            "paper",
-            "rtol",
-            "atol",
-            "unit",
-            "runs",
-            "free",
-        }
+        known = {field.name for field in fields(cls)} - {"figure"}
         name = f"claim {figure}/{table.get('id', '?')}"
         if unknown := sorted(set(table) - known):
             raise ClaimError(
@@ -120,7 +134,8 @@ class Claim:
         values = dict(table)
         if isinstance(values.get("paper"), list):
             values["paper"] = tuple(values["paper"])
-        values["free"] = parameter_names(f"{name}: free", values.get("free", ()))
+        for key in ("free", "needs"):
+            values[key] = names_of(f"{name}: {key}", values.get(key, ()))
         return cls(figure=figure, **values)
 
     def touched(self, changed: Iterable[str]) -> list[str]:
@@ -152,11 +167,42 @@ class Claim:
         return " + ".join(parts)
 
 
-def parameter_names(where: str, value: Any) -> tuple[str, ...]:
-    """`value`, a list of names of parameters, as a tuple; anything else raises `ClaimError`."""
+def names_of(where: str, value: Any) -> tuple[str, ...]:
+    """`value`, a list of names, as a tuple; anything else raises `ClaimError`."""
     if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
-        raise ClaimError(f"{where} must be a list of names of parameters, got {value!r}")
+        raise ClaimError(f"{where} must be a list of names, got {value!r}")
     return tuple(value)
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What must hold of a figure's runs before they can test a claim of the paper.
+
+    Attributes:
+        id: unique within its figure.
+        statement: the condition in one line.
+    """
+
+    id: str
+    statement: str
+
+    @classmethod
+    def from_table(cls, figure: str, table: Mapping[str, Any]) -> Condition:
+        """Make a condition from its catalogue table; anything but two texts raises `ClaimError`."""
+        name = f"condition {figure}/{table.get('id', '?')}"
+        if set(table) != {"id", "statement"}:
+            raise ClaimError(f"{name}: the keys must be id and statement, got {sorted(table)}")
+        if not all(isinstance(value, str) and value.strip() for value in table.values()):
+            raise ClaimError(f"{name}: `id` and `statement` must be texts that are not empty")
+        return cls(**table)
+
+
+@dataclass(frozen=True)
+class Met:
+    """Whether the runs at hand meet a condition, and the numbers that say so."""
+
+    holds: bool
+    evidence: str
 
 
 @dataclass(frozen=True)
@@ -189,11 +235,18 @@ class Decision:
 
 
 def decide_number(
-    claim: Claim, ours: Any, reason: str, cell: str = "", shown: str = ""
+    claim: Claim,
+    ours: Any,
+    reason: str,
+    cell: str = "",
+    shown: str = "",
+    interval: tuple[float, float] | None = None,
 ) -> Decision:
     """Compare `ours` (a number, or as many as the paper gives) with the paper's value.
 
-    `shown`, where given, is printed in place of our numbers.
+    `shown`, where given, is printed in place of our numbers. With an `interval`, of one number that
+    training runs estimate, the verdict is that of all its values: "undecided" where it holds both
+    values within the tolerance and others.
 
     Raises:
         ClaimError: the claim is no number, the counts differ, a value is not finite, or the
@@ -209,7 +262,11 @@ def decide_number(
     agree = all(claim.allows(value, stated) for value, stated in zip(values, paper, strict=True))
     verdict = REPRODUCED if agree else DIFFERS
     text = shown.strip() or _text(values, claim.unit, claim.digits())
-    if not agree and not reason.strip():
+    if interval is not None:
+        verdict = _of_interval(claim, values, paper, interval)
+        if not shown.strip():
+            text += f" [{_text(list(interval), claim.unit, claim.digits())}]"
+    if verdict == DIFFERS and not reason.strip():
         raise ClaimError(
             f"claim {claim.full_id} differs (paper {claim.paper_text()}, ours {text}, tolerance "
             f"{claim.tolerance_text()}) and no reason is given: pass note=… saying why"
@@ -218,16 +275,44 @@ def decide_number(
     return Decision(claim.id, verdict, text, reason.strip(), value, cell)
 
 
+def _of_interval(
+    claim: Claim, values: list[float], paper: list[float], interval: tuple[float, float]
+) -> str:
+    """The verdict on one number that is only known to lie in an interval."""
+    low, high = _numbers(f"claim {claim.full_id}: interval", interval)
+    if len(values) != 1 or not low <= values[0] <= high:
+        raise ClaimError(
+            f"claim {claim.full_id}: interval must hold our one number, got {interval!r} for {values!r}"
+        )
+    if claim.allows(low, paper[0]) and claim.allows(high, paper[0]):
+        return REPRODUCED
+    near = min(max(paper[0], low), high)
+    return UNDECIDED if claim.allows(near, paper[0]) else DIFFERS
+
+
 def decide_order(claim: Claim, holds: Any, ours: str, reason: str, cell: str = "") -> Decision:
-    """Record whether a statement about curves `holds`; when not, `reason` is needed, else it is dropped."""
+    """Record whether a statement about curves `holds`; None: the evidence contains both answers.
+
+    A `reason` is needed unless it holds; then it is dropped.
+    """
     _kind(claim, "order")
-    if type(holds).__name__ not in ("bool", "bool_"):
-        raise ClaimError(f"claim {claim.full_id}: holds must be True or False, got {holds!r}")
+    if holds is not None and type(holds).__name__ not in ("bool", "bool_"):
+        raise ClaimError(f"claim {claim.full_id}: holds must be True, False or None, got {holds!r}")
     _say(claim, "ours", ours)
     if not holds and not reason.strip():
-        raise ClaimError(f"claim {claim.full_id} differs and no reason is given: pass reason=…")
-    verdict, why = (REPRODUCED, "") if holds else (DIFFERS, reason.strip())
-    return Decision(claim.id, verdict, ours.strip(), why, None, cell)
+        raise ClaimError(
+            f"claim {claim.full_id} does not hold and no reason is given: pass reason=…"
+        )
+    if holds:
+        return Decision(claim.id, REPRODUCED, ours.strip(), "", None, cell)
+    verdict = UNDECIDED if holds is None else DIFFERS
+    return Decision(claim.id, verdict, ours.strip(), reason.strip(), None, cell)
+
+
+def untested(found: Decision, unmet: Mapping[str, Condition], why: str) -> Decision:
+    """The decision on a claim whose conditions are not all met: "not tested", with the reason."""
+    names = "; ".join(condition.statement for condition in unmet.values())
+    return replace(found, verdict=NOT_TESTED, reason=f"condition not met: {names} ({why})")
 
 
 def decide_derivation(
@@ -246,6 +331,25 @@ def decide_derivation(
             f"claim {claim.full_id}: verdict {verdict!r} needs correct=…, the form that is true"
         )
     return Decision(claim.id, verdict, evidence.strip(), correct.strip(), None, cell)
+
+
+def decide_check(claim: Claim, ok: Any, evidence: str, correct: str, cell: str = "") -> Decision:
+    """The verdict that a check of a derivation yields: holds, false, or gap where it is inconclusive.
+
+    Args:
+        claim: of kind "derivation".
+        ok: True; False, the check refutes the statement; None, it cannot tell.
+        evidence: what was found.
+        correct: the nearest statement that is true, needed where the statement is refuted.
+        cell: the deciding cell.
+
+    Raises:
+        ClaimError: `ok` is something else, or a text is missing.
+    """
+    if ok is not None and type(ok).__name__ not in ("bool", "bool_"):
+        raise ClaimError(f"claim {claim.full_id}: ok must be True, False or None, got {ok!r}")
+    verdict = "gap" if ok is None else "holds" if ok else "false"
+    return decide_derivation(claim, verdict, evidence, "" if verdict == "holds" else correct, cell)
 
 
 def decide_open(claim: Claim, verdict: str, reason: str, cell: str = "") -> Decision:

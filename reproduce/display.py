@@ -23,6 +23,7 @@ class Outcome:
 
     Attributes:
         entry: the figure.
+        name: its id, with the profile where it is not quick.
         status: "kept" (up to date), "done" or "failed".
         seconds, peak_mib: cost of the run that made the files; None where there is none.
         verdicts: verdict -> number of claims.
@@ -32,6 +33,7 @@ class Outcome:
     """
 
     entry: Figure
+    name: str
     status: str
     seconds: float | None = None
     peak_mib: float | None = None
@@ -103,7 +105,7 @@ class Display:
 
     def finished(self, outcome: Outcome) -> None:
         """A notebook has ended."""
-        name = outcome.entry.id
+        name = outcome.name
         with self._guard:
             row, _, start = self._rows.pop(name, (None, None, time.monotonic()))
             self._done += 1
@@ -138,11 +140,11 @@ class Display:
         for item in outcomes:
             state = {"kept": "up to date", "done": "run", "failed": "FAILED"}[item.status]
             cost = (_number(item.seconds, 1), _number(item.peak_mib, 0))
-            table.add_row(item.entry.id, state, verdicts(item), *cost)
+            table.add_row(item.name, state, verdicts(item), *cost)
         self.console.print(table)
         for item in outcomes:
             if item.status == "failed":
-                self.say(f"FAILED {item.entry.id}: {item.error}")
+                self.say(f"FAILED {item.name}: {item.error}")
                 for line in item.trace:
                     self.say(f"    {line}")
                 if item.kept:

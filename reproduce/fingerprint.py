@@ -36,7 +36,13 @@ def of_figure(entry: Figure, profile: str) -> dict[str, str]:
     parts = {
         "notebook": sources.code_hash(entry.notebook),
         "parameters": digest(entry.parameters(profile)),
-        "catalogue": digest([entry.id, entry.title, [_plain(claim) for claim in entry.claims]]),
+        "catalogue": digest(
+            [
+                [entry.id, entry.title, entry.margin],
+                [_plain(claim) for claim in entry.claims],
+                [vars(condition) for condition in entry.conditions],
+            ]
+        ),
         "versions": digest(versions()),
     }
     parts |= {f"code {name}": value for name, value in notebook_closure(entry).items()}
@@ -99,7 +105,9 @@ def _python(cell: str) -> str:
 
 
 def _plain(claim: Any) -> dict[str, Any]:
-    return {name: value for name, value in vars(claim).items()}
+    """What of a claim a notebook's files depend on; the ledger reads the rest from the catalogue."""
+    apart = {"quote", "own", "by", "evidence"}
+    return {name: value for name, value in vars(claim).items() if name not in apart}
 
 
 def _registered(name: str) -> Any:

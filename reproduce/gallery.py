@@ -16,23 +16,22 @@ from pathlib import Path
 from typing import Any
 
 from repro.atomic import WriteError, write_text
-from reproduce import catalogue, ledger, paths, state
+from reproduce import catalogue, paths, results, state
+from reproduce.destination import Destination
+from reproduce.marked import MarkError, between
 
 BEGIN = "<!-- gallery: begin (written by `make gallery`; edits are lost) -->"
 END = "<!-- gallery: end -->"
 
 
-class GalleryError(ValueError):
-    """The README lacks the markers between which the gallery goes."""
-
-
 def gallery() -> str:
     """The gallery as text: one table a paper, one row a figure."""
     lines: list[str] = []
-    by_paper: dict[str, list[ledger.Result]] = {}
-    for item in ledger.results():
+    by_paper: dict[str, list[results.Result]] = {}
+    for item in results.results():
         by_paper.setdefault(item.entry.paper, []).append(item)
     for paper, items in by_paper.items():
+        lines += [f'<a name="gallery-{paper}"></a>', ""]
         lines += [f"### {paper}: {escape(catalogue.paper_title(paper))}", "", "<table>"]
         lines.append(
             "<tr><th>picture</th><th>figure</th><th>verdicts</th><th>cost (quick)</th></tr>"
@@ -42,21 +41,24 @@ def gallery() -> str:
     return "\n".join(lines).rstrip()
 
 
-def _row(item: ledger.Result) -> str:
+def _row(item: results.Result) -> str:
     entry = item.entry
     notebook = entry.notebook.relative_to(paths.ROOT).as_posix()
-    picture = paths.FIGURES / f"{entry.id}.png"
+    name = Destination(entry.id, item.headline or "quick", published=True).name
     image = "-"
-    if picture.exists():
-        source = f"figures/{entry.id}.png"
+    if (paths.FIGURES / f"{name}.png").exists():
+        source = f"figures/{name}.png"
         image = (
             f'<a href="{source}"><img src="{source}" width="260" alt="{escape(entry.title)}"></a>'
         )
     name = f'<a href="{notebook}">{entry.id}</a><br>{escape(entry.title)}'
-    if item.record.get("reduced"):
-        name += f"<br><i>reduced: {escape(item.record['reduced'])}</i>"
+    record = item.records.get(item.headline, {})
+    if item.headline not in ("", "quick"):
+        name += f"<br>profile {item.headline}"
+    if record.get("reduced"):
+        name += f"<br><i>reduced: {escape(record['reduced'])}</i>"
     counts = item.counts()
-    verdicts = "<br>".join(f"{counts[word]} {word}" for word in ledger.ORDER if counts[word])
+    verdicts = "<br>".join(f"{counts[word]} {word}" for word in results.ORDER if counts[word])
     return f"<tr><td>{image}</td><td>{name}</td><td>{verdicts}</td><td>{_cost(entry)}</td></tr>"
 
 
@@ -73,11 +75,7 @@ def _cost(entry: Any) -> str:
 
 def with_gallery(text: str, new: str) -> str:
     """Return the README `text` with the part between the markers replaced by `new`."""
-    before, found, rest = text.partition(BEGIN)
-    _, closed, after = rest.partition(END)
-    if not found or not closed:
-        raise GalleryError(f"the README must hold the two lines\n{BEGIN}\n{END}")
-    return f"{before}{BEGIN}\n\n{new}\n\n{END}{after}"
+    return between(text, BEGIN, END, new)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -103,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             )
             return 1
         write_text(readme, new)
-    except (OSError, GalleryError, catalogue.CatalogueError, WriteError) as problem:
+    except (OSError, MarkError, catalogue.CatalogueError, WriteError) as problem:
         print(f"gallery: {problem}", file=sys.stderr)
         return 1
     print(f"gallery: {readme} rewritten")

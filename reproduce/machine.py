@@ -9,6 +9,7 @@ import psutil
 
 import repro
 import reproduce
+from reproduce import paths
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 """Variables that limit the threads of numerical libraries; torch obeys the first."""
@@ -26,6 +27,16 @@ def one_thread() -> dict[str, str]:
 def same_output() -> dict[str, str]:
     """The environment in which a notebook prints the same wherever it runs."""
     return one_thread() | {"PYTHONWARNINGS": "default", "COLUMNS": "120", "REPRO_QUIET": "1"}
+
+
+def scratch_environment(scratch: Path) -> dict[str, str]:
+    """The environment of a quiet, single-threaded run that writes all its files below `scratch`."""
+    quiet = {"REPRO_FIGURES": str(scratch / "figures"), "REPRO_BUILD": str(scratch / "build")}
+    quiet |= {"REPRO_RUNS": str(paths.RUNS), "REPRO_CACHE": str(paths.CACHE)}
+    quiet |= {"REPRO_ROOT": str(paths.ROOT)}
+    dropped = ("MPLBACKEND", "PYTEST_ADDOPTS")
+    kept = {name: value for name, value in os.environ.items() if name not in dropped}
+    return kept | quiet | same_output()
 
 
 def cores() -> int:

@@ -17,51 +17,26 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from html import escape
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
-import pandas as pd
 from matplotlib.figure import Figure
 
 from repro.report import figure, style
 from repro.report.numbers import DataError, plain
-from reproduce import catalogue, changes, claims, fingerprint, measured, provenance, sources
-from reproduce.claims import Claim, ClaimError, Decision
+from reproduce import catalogue, changes, fingerprint, measured, provenance, records, sources
+from reproduce.claims import Met
 from reproduce.destination import Destination
 from reproduce.parameters import ParameterError, check
+from reproduce.shown import ClaimTable, Headline, Story, headline
+from reproduce.verdicts import Verdicts, WorkbookError
 
 ORIGIN = ("id", "profile", "parameters", "data_source", "seeds")
 """The keys of a figure's record that also stand in the metadata of its picture."""
 
 
-class WorkbookError(ValueError):
-    """A notebook uses its workbook wrongly; the message says what to change."""
-
-
-class ClaimTable(pd.DataFrame):
-    """The verdicts of one notebook; a data frame that prints every row in full."""
-
-    def _repr_html_(self) -> str:
-        head = "".join(
-            f'<th style="text-align:left">{escape(str(name))}</th>' for name in self.columns
-        )
-        rows = (
-            "".join(f'<td style="text-align:left">{escape(str(cell))}</td>' for cell in row)
-            for row in self.itertuples(index=False)
-        )
-        body = "\n".join(f"<tr>{row}</tr>" for row in rows)
-        return f"<table>\n<tr>{head}</tr>\n{body}\n</table>"
-
-    def __repr__(self) -> str:
-        blocks = []
-        for row in self.to_dict("records"):
-            blocks.append(f"{row.pop('claim')}: {row.pop('verdict')}")
-            blocks += [f"  {name}: {cell}" for name, cell in row.items() if cell]
-        return "\n".join(blocks)
-
-
-class Workbook:
+class Workbook(Verdicts):
     """One figure or table: checks its parameters, decides its claims, writes its files.
 
     Args:
@@ -83,95 +58,54 @@ class Workbook:
 
     def __init__(self, figure_id: str, parameters: Mapping[str, Any]) -> None:
         self._start = time.perf_counter()
-        self.entry = catalogue.figure(figure_id)
-        catalogue.check_free(self.entry)
-        self.id = figure_id
+        entry = catalogue.figure(figure_id)
+        catalogue.check_free(entry)
         self.profile = str(parameters.get("profile", "quick"))
         if self.profile not in catalogue.PROFILES:
             known = ", ".join(catalogue.PROFILES)
             raise WorkbookError(f"{figure_id}: profile {self.profile!r} is none of {known}")
-        own = self.entry.parameters(self.profile)
+        own = entry.parameters(self.profile)
         given = {name: parameters[name] for name in own if name in parameters}
         try:
             self.parameters: dict[str, Any] = plain(given, "parameter")
             check(figure_id, self.parameters, own)
         except (DataError, ParameterError) as problem:
             raise WorkbookError(str(problem)) from None
-        self.changed = changes.departures(self.parameters, own)
-        self._told = changes.told(self.changed, own)
-        self._files = Destination(figure_id, self.profile, bool(self.changed))
-        self._claims: dict[str, Claim] = {claim.id: claim for claim in self.entry.claims}
-        self._decisions: dict[str, Decision] = {}
+        changed = changes.departures(self.parameters, own)
+        super().__init__(entry, changed, changes.told(changed, own))
+        published = bool(os.environ.get(records.ONLY_PUBLISHED))
+        self._files = Destination(figure_id, self.profile, bool(self.changed), published)
+        self._story: dict[str, str] = {}
         self._measured: dict[str, dict[str, Any]] = {}
         self._saved: dict[str, Any] | None = None
         self._pictures: dict[str, bytes] = {}
         style.use()
 
-    # Verdicts --------------------------------------------------------------------------------
+    # Words -----------------------------------------------------------------------------------
 
-    def number(self, claim_id: str, ours: Any, note: str = "", shown: str = "") -> str:
-        """Compare our number with the paper's, to the catalogue's tolerance; return the verdict.
+    def headline(self) -> Headline:
+        """The picture of the highest profile that decides a claim, and its verdicts.
 
-        `note` is the reason, and may not be missing when the verdict is "differs". `shown` stands
-        for our numbers in the table. Measured times come from `measured`.
+        It is the first output of a notebook. It shows files that are there, those of the last run.
         """
-        return self._decide(
-            claim_id,
-            lambda claim, cell: claims.decide_number(
-                claim, ours, note or self._excuse, cell, shown
-            ),
-        )
+        return headline(self.entry)
 
-    def statement(self, claim_id: str, holds: bool, ours: str, reason: str = "") -> str:
-        """Record whether an order of curves holds on ours; return the verdict.
+    def story(self, claimed: str, found: str, why: str) -> Story:
+        """Three sentences below the picture, made from the numbers: claimed, found, why.
 
-        `ours` says what we found, in rounded numbers; `reason` may not be missing when it does not
-        hold.
+        They are kept with the numbers. Call it after `save`.
+
+        Raises:
+            WorkbookError: a sentence is empty, or nothing was saved.
         """
-        return self._decide(
-            claim_id,
-            lambda claim, cell: claims.decide_order(
-                claim, holds, ours, reason or self._excuse, cell
-            ),
-        )
-
-    def derivation(self, claim_id: str, verdict: str, evidence: str, correct: str = "") -> str:
-        """Record the verdict on a derivation: holds, loose, vacuous, misprint, gap or false.
-
-        `evidence` is what was found (the factor, the counterexample); "misprint" and "false" need
-        `correct`, the form or the nearest statement that is true.
-        """
-        if verdict in claims.NEED_CORRECTION:
-            correct = correct or self._excuse
-        return self._decide(
-            claim_id,
-            lambda claim, cell: claims.decide_derivation(claim, verdict, evidence, correct, cell),
-        )
-
-    def unattainable(self, claim_id: str, reason: str) -> str:
-        """Record that nobody can reproduce this number (data never published, say), and why."""
-        return self._decide(
-            claim_id,
-            lambda claim, cell: claims.decide_open(claim, claims.UNATTAINABLE, reason, cell),
-        )
-
-    def pending(self, claim_id: str, reason: str) -> str:
-        """Record that this claim is not decided yet, and what it waits for."""
-        return self._decide(
-            claim_id, lambda claim, cell: claims.decide_open(claim, claims.PENDING, reason, cell)
-        )
-
-    def applies(self, *claim_ids: str) -> bool:
-        """Whether all these claims are meaningful with the parameters at hand.
-
-        True with unchanged parameters. Else a claim applies when every changed parameter is `free`
-        in the catalogue, for the figure or for the claim. A claim that does not apply needs no
-        verdict before `table`.
-
-            if book.applies("order"):
-                book.statement("order", …)
-        """
-        return not any(self._claim(name).touched(self.changed) for name in claim_ids)
+        told = {"claimed": claimed.strip(), "found": found.strip(), "why": why.strip()}
+        if lacking := [name for name, text in told.items() if not text]:
+            raise WorkbookError(f"{self.id}: story needs a sentence for {', '.join(lacking)}")
+        if self._saved is None:
+            raise WorkbookError(f"{self.id}: call book.save(…) before book.story(…)")
+        self._story = told
+        self._write()
+        return Story(told)
 
     # Files -----------------------------------------------------------------------------------
 
@@ -281,10 +215,17 @@ class Workbook:
             )
         if self._saved is None:
             raise WorkbookError(f"{self.id}: call book.save(…) before book.table()")
+        if lacking := [key for key in self._conditions if key not in self._met]:
+            if not self.changed:
+                raise WorkbookError(
+                    f"{self.id}: no cell looks at the conditions {', '.join(lacking)}; call "
+                    "book.condition(…) for each"
+                )
+            self._met |= {key: Met(False, f"not looked at {self._excuse}") for key in lacking}
         self._write()
         rows = []
         for key, claim in self._claims.items():
-            found = self._decisions[key]
+            found = self._final(key)
             row = {
                 "claim": key,
                 "where": claim.where,
@@ -296,48 +237,6 @@ class Workbook:
 
     # Inner parts -----------------------------------------------------------------------------
 
-    @property
-    def _excuse(self) -> str:
-        """The reason where a cell gives none, with changed parameters: they are not the paper's."""
-        return f"with {self._told}" if self.changed else ""
-
-    def _claim(self, claim_id: str) -> Claim:
-        try:
-            return self._claims[claim_id]
-        except KeyError:
-            known = ", ".join(self._claims) or "none"
-            message = f"{self.id}: the catalogue has no claim {claim_id!r}; it has: {known}"
-            raise WorkbookError(message) from None
-
-    def _decide(self, claim_id: str, decide: Callable[[Claim, str], Decision]) -> str:
-        """Keep what `decide` finds; with changed parameters nothing raises that is about values."""
-        claim, cell = self._claim(claim_id), self._cell()
-        reason = changes.blamed(touched) if (touched := claim.touched(self.changed)) else ""
-        if not reason:
-            try:
-                return self._keep(decide(claim, cell))
-            except ClaimError as problem:
-                if not self.changed:
-                    raise
-                reason = f"{problem} ({self._excuse})"
-        return self._keep(claims.decide_open(claim, claims.NOT_APPLICABLE, reason, cell))
-
-    def _keep(self, decision: Decision) -> str:
-        before = self._decisions.get(decision.claim)
-        if before is not None and before.cell != decision.cell and self._cell_exists(before.cell):
-            raise WorkbookError(
-                f"{self.id}: claim {decision.claim!r} is decided twice, by the cells "
-                f"{before.cell} and {decision.cell or '(unknown)'}"
-            )
-        self._decisions[decision.claim] = decision
-        return decision.verdict
-
-    def _cell(self) -> str:
-        return sources.running_cell(self.entry.notebook)
-
-    def _cell_exists(self, cell: str) -> bool:
-        return bool(cell) and cell in sources.cells(self.entry.notebook)
-
     def _footer(self, reduced: str) -> str:
         parts = [f"reduced: {reduced.strip()}"] if reduced.strip() else []
         if self.changed:
@@ -348,13 +247,20 @@ class Workbook:
         """Write what is known now; `complete` tells whether every claim is decided."""
         assert self._saved is not None
         rows = [
-            self._decisions[key].as_json(claim)
+            self._final(key).as_json(claim)
             for key, claim in self._claims.items()
             if key in self._decisions
         ]
+        conditions = [
+            {"id": key, "statement": self._conditions[key].statement, **asdict(found)}
+            for key, found in self._met.items()
+        ]
+        all_met = len(conditions) == len(self._conditions)
         record = self._saved | {
+            "story": self._story,
+            "conditions": conditions,
             "claims": rows,
-            "complete": len(rows) == len(self._claims),
+            "complete": len(rows) == len(self._claims) and all_met,
         }
         seconds = time.perf_counter() - self._start
         figure.write(

@@ -26,7 +26,7 @@ from pathlib import Path
 from reproduce import catalogue, compare, executed, fingerprint, paths, sources, state
 from reproduce.catalogue import Figure
 from reproduce.destination import Destination
-from reproduce.machine import same_output
+from reproduce.machine import scratch_environment
 
 SANITIZE = Path(__file__).with_name("trained.sanitize")
 """What is left out of the checked outputs of notebooks that train."""
@@ -37,16 +37,7 @@ CELL_SECONDS = 900
 
 def environment(scratch: Path) -> dict[str, str]:
     """The environment of a quiet, single-threaded run that writes all its files below `scratch`."""
-    quiet = {"REPRO_FIGURES": str(scratch / "figures"), "REPRO_BUILD": str(scratch / "build")}
-    quiet |= {executed.VARIABLE: str(paths.BUILD / "executed")}
-    quiet |= {"REPRO_RUNS": str(paths.RUNS), "REPRO_CACHE": str(paths.CACHE)}
-    quiet |= {"REPRO_ROOT": str(paths.ROOT)}
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if name not in ("MPLBACKEND", "PYTEST_ADDOPTS")
-    }
-    return kept | quiet | same_output()
+    return scratch_environment(scratch) | {executed.VARIABLE: str(paths.BUILD / "executed")}
 
 
 def command(

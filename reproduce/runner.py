@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from repro.atomic import WriteError
-from reproduce import changes, fingerprint, gallery, ledger, paths, state
+from reproduce import catalogue, changes, fingerprint, gallery, ledger, paths, records, state
 from reproduce.catalogue import Figure
 from reproduce.destination import Destination
 from reproduce.display import Display, Outcome
@@ -38,7 +38,8 @@ def run(
 ) -> int:
     """Bring the files of `entries` up to date; print progress and the table; return the exit code.
 
-    A run of the quick profile with unchanged parameters also writes ledger and gallery.
+    A run of the quick profile with unchanged parameters also opens the published runs of the other
+    profiles, and writes ledger and gallery.
 
     Args:
         entries: the figures.
@@ -94,21 +95,23 @@ class _Order:
     """
 
     entry: Figure
+    profile: str
     parameters: Mapping[str, Any]
     files: Destination
     told: str
     parts: Mapping[str, str]
 
     @classmethod
-    def of(cls, entry: Figure, profile: str, changed: Mapping[str, Any]) -> _Order:
+    def of(cls, entry: Figure, profile: str, changed: Mapping[str, Any], published: bool) -> _Order:
         """The order for a figure in a profile, some of whose parameters are replaced."""
         own = entry.parameters(profile)
         parameters = {**own, **changed}
         departing = changes.departures(parameters, own)
         return cls(
             entry,
+            profile,
             parameters,
-            Destination(entry.id, profile, bool(departing)),
+            Destination(entry.id, profile, bool(departing), published),
             changes.told(departing, own),
             fingerprint.of_figure(entry, profile) | {"parameters": fingerprint.digest(parameters)},
         )
@@ -131,21 +134,23 @@ class _Run:
             remove_scraps(folder)
         found: dict[str, Outcome] = {}
         todo: list[_Order] = []
-        for entry in entries:
-            if problem := preflight(entry, self.profile):
-                found[entry.id] = Outcome(entry, "failed", error=problem)
+        wanted = [(entry, profile) for entry in entries for profile in self._profiles(entry)]
+        for entry, profile in wanted:
+            name = Destination(entry.id, profile).name
+            if problem := preflight(entry, profile):
+                found[name] = Outcome(entry, name, "failed", error=problem)
                 continue
-            order = _Order.of(entry, self.profile, self.changed)
+            order = _Order.of(entry, profile, self.changed, profile != self.profile)
             if not order.files.committed:
                 what = f"profile {self.profile}{f', {order.told}' if order.told else ''}"
-                self.display.say(f"{entry.id}: {what}; files go to {order.files}")
+                self.display.say(f"{name}: {what}; files go to {order.files}")
             if why := state.reasons(order.files, order.parts):
                 todo.append(order)
-                self.display.say(f"{entry.id}: to be run ({_some(why)})")
+                self.display.say(f"{name}: to be run ({_some(why)})")
             else:
                 note = state.read(order.files)
                 cost = note.get("seconds"), note.get("peak_mib")
-                found[entry.id] = Outcome(entry, "kept", *cost, note["verdicts"])
+                found[name] = Outcome(entry, name, "kept", *cost, note["verdicts"])
         if todo:
             for folder in {order.files.stem.parent.parent for order in todo}:
                 check_writable(folder)
@@ -154,8 +159,14 @@ class _Run:
             self.display.start(len(todo), jobs)
             todo.sort(key=lambda order: -state.seconds(order.files))
             for outcome in self._parallel(todo, jobs):
-                found[outcome.entry.id] = outcome
-        return [found[entry.id] for entry in entries]
+                found[outcome.name] = outcome
+        return [found[Destination(entry.id, profile).name] for entry, profile in wanted]
+
+    def _profiles(self, entry: Figure) -> tuple[str, ...]:
+        """The profiles to be run: with quick, also those of which runs are published."""
+        if self.changed or self.profile != "quick":
+            return (self.profile,)
+        return ("quick", *catalogue.published(entry))
 
     def summarise(self) -> bool:
         """Write ledger and gallery after a run that writes committed files; whether it worked."""
@@ -181,19 +192,20 @@ class _Run:
 
     def _one(self, order: _Order) -> Outcome:
         """Run one notebook, in a thread; whatever happens becomes an outcome."""
-        entry = order.entry
-        self.display.started(entry.id, order.files.running.with_suffix(".progress"))
+        entry, name = order.entry, Destination(order.entry.id, order.profile).name
+        self.display.started(name, order.files.running.with_suffix(".progress"))
         try:
             return self._execute(order)
         except (RunError, WriteError) as problem:
-            return Outcome(entry, "failed", error=str(problem))
+            return Outcome(entry, name, "failed", error=str(problem))
         except OSError as problem:
             where = f" {problem.filename}" if problem.filename else ""
             reason = problem.strerror or problem
-            return Outcome(entry, "failed", error=f"cannot write{where}: {reason}")
+            return Outcome(entry, name, "failed", error=f"cannot write{where}: {reason}")
 
     def _execute(self, order: _Order) -> Outcome:
         entry, files = order.entry, order.files
+        name = Destination(entry.id, order.profile).name
         running, progress = files.running, files.running.with_suffix(".progress")
         log = running.with_suffix(".log")
         running.parent.mkdir(parents=True, exist_ok=True)
@@ -204,7 +216,10 @@ class _Run:
             "output": str(running),
             "parameters": dict(order.parameters),
         }
-        answer = self.workers.work(job, log, environment(self.profile, progress, self.spare))
+        variables = environment(order.profile, progress, self.spare)
+        if files.published:
+            variables[records.ONLY_PUBLISHED] = "1"
+        answer = self.workers.work(job, log, variables)
         cost = {"seconds": answer.get("seconds"), "peak_mib": answer.get("peak_mib")}
         error = answer["error"]
         found: dict[str, str] = {}
@@ -217,13 +232,13 @@ class _Run:
         if error:
             kept = _keep_failed(running, files.failed)
             trace = answer.get("trace") or []
-            return Outcome(entry, "failed", **cost, error=error, trace=trace, kept=kept)
+            return Outcome(entry, name, "failed", **cost, error=error, trace=trace, kept=kept)
         files.executed.parent.mkdir(parents=True, exist_ok=True)
         os.replace(running, files.executed)
         state.write(files, order.parts, found, verdicts, cost)
         for scrap in (log, progress):
             scrap.unlink(missing_ok=True)
-        return Outcome(entry, "done", **cost, verdicts=verdicts)
+        return Outcome(entry, name, "done", **cost, verdicts=verdicts)
 
 
 def _keep_failed(running: Path, failed: Path) -> str:

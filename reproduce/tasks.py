@@ -14,7 +14,7 @@ from typing import Any
 from reproduce import pool
 from reproduce.machine import cores
 from reproduce.progress import Watch
-from reproduce.records import Task, TaskError, look_up
+from reproduce.records import ONLY_PUBLISHED, Task, TaskError, look_up
 
 __all__ = ["Task", "TaskError", "default_jobs", "run_tasks"]
 
@@ -39,8 +39,9 @@ def run_tasks(
         Records with the keys task, config, seed, result and provenance.
 
     Raises:
-        TaskError: runs failed; the others were computed and kept. The message begins with the
-            reason of the first failure, and gives for each the reason, configuration and seed.
+        TaskError: runs are missing where published records alone are opened; or runs failed, and
+            the others were computed and kept: then the message begins with the reason of the first
+            failure, and gives for each the reason, configuration and seed.
         CatalogueError: there is no such task.
         ValueError: a configuration has no JSON form.
     """
@@ -53,6 +54,9 @@ def run_tasks(
                 missing[task.key] = task
             else:
                 found[task.key] = record
+    if missing and os.environ.get(ONLY_PUBLISHED):
+        first = next(iter(missing.values()))
+        raise TaskError(f"{len(missing)} runs are not published, first {first}")
     if missing:
         watch = Watch(len(missing), progress, report)
         try:

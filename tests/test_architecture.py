@@ -199,6 +199,9 @@ def test_the_library_reads_no_catalogue():
 LONGEST = {"src/repro": 400, "reproduce": 400, "tests": 600}
 """The most lines that a file below a folder may have."""
 
+LONGER = {"reproduce/certify.py": 500}
+"""Files with a limit of their own: the checker is one file, to be read on its own."""
+
 FILES, LINES = 115, 18_000
 """The most files and lines that `src/repro` may have in all."""
 
@@ -215,7 +218,7 @@ def lines(folder):
 def test_no_file_is_too_long(folder):
     found = lines(folder)
     assert len(found) > 50
-    assert {name: n for name, n in found.items() if n > LONGEST[folder]} == {}
+    assert {n: k for n, k in found.items() if k > LONGER.get(n, LONGEST[folder])} == {}
 
 
 def test_the_library_stays_thin():

@@ -1,11 +1,7 @@
-"""When a difference counts: intervals over seeds, orders of curves, ratios of losses.
+"""When a difference counts: intervals over seeds, and the one rule for comparisons of runs.
 
-Four rules, one for each kind of question that the papers' figures ask:
-
-* `order`: every neighbour is ahead by more than two standard errors of the paired differences;
-* `lead`: the 95 % interval of each paired difference lies above zero;
-* `compare_losses`: the 95 % interval of a ratio of losses and a sign-flip test agree;
-* `alike`: a difference is no larger than twice its standard error, or than a floor.
+`interval` is a Student-t interval over seeds. `Comparisons` decides all orders and likenesses of a figure
+together, by paired differences with Holm's correction; nothing else in the workbook compares runs.
 """
 
 from __future__ import annotations
@@ -17,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import permutation_test, t
+from scipy.stats import t
 
 from repro._validate import positive, probability_open
 
@@ -63,6 +59,169 @@ def interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
     return Interval(mean, mean - reach, mean + reach)
 
 
+# The rule ------------------------------------------------------------------------------------------
+
+ENOUGH = 5
+"""Seeds without which no comparison of runs is decided."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the runs say about one claim.
+
+    Attributes:
+        holds: True or False where an interval decides; None where it contains both answers.
+        text: every difference with its interval.
+        reason: which differences speak against the claim or decide nothing; "" when it holds.
+    """
+
+    holds: bool | None
+    text: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class _Gap:
+    """One comparison: paired differences over seeds, and what is claimed about them."""
+
+    claim: str
+    name: str
+    values: NDArray
+    alike: bool
+
+    def errors(self) -> tuple[float, float]:
+        """The mean difference and its standard error."""
+        return float(self.values.mean()), float(self.values.std(ddof=1)) / math.sqrt(
+            len(self.values)
+        )
+
+    def level(self, margin: float) -> float:
+        """The largest error probability whose interval decides: that is, a p-value."""
+        mean, error = self.errors()
+        away = abs(mean) - margin
+        # outside the margin or inside it; an order is also decided by a gap on one side of zero
+        reaches = [abs(away)] if self.alike else [abs(mean), max(-away, 0.0)]
+        if error == 0:
+            return 0.0 if max(reaches) > 0 else 1.0
+        return float(2 * t.sf(max(reaches) / error, len(self.values) - 1))
+
+    def holds(self, found: Interval, margin: float) -> bool | None:
+        """What an interval says about the claim."""
+        inside = -margin < found.low and found.high < margin
+        if self.alike:
+            return True if inside else False if found.low > margin or found.high < -margin else None
+        return True if found.low > 0 else False if found.high < 0 or inside else None
+
+
+class Comparisons:
+    """The comparisons of one figure, decided together.
+
+        found = Comparisons(margin=0.02)
+        found.ahead("best", {"PM-SFL - SplitFed": (pmsfl, splitfed)})
+        found.alike("near", {"SplitFed - Standalone": (splitfed, standalone)})
+        for claim, answer in found.answers().items():
+            book.order(claim, answer)
+
+    Runs of one seed share data, start, participants and batches, so that the differences within a
+    seed are what the methods make. A Student-t interval of their mean decides when it lies on one
+    side of the threshold: an order holds above 0, and fails below 0 or wholly within the margin; two
+    results are alike within the margin, and not alike outside. Holm's procedure over all differences
+    of the figure sets the intervals' level, so that with probability 95 % none of the decisions is
+    wrong: no order held of a gap that is not positive or denied of one above the margin, no
+    likeness held beyond the margin or denied within it. With fewer than 5 seeds nothing is decided.
+
+    Args:
+        margin: the largest difference that counts as none, > 0, fixed before the runs; of accuracies
+            as a fraction, of losses as a ratio minus 1.
+        ratios: compare positive losses by the logarithm of their ratio instead of by differences.
+        confidence: of all decisions of the figure together.
+    """
+
+    def __init__(self, margin: float, *, ratios: bool = False, confidence: float = 0.95) -> None:
+        self._margin = float(positive("margin", margin))
+        self._confidence = float(probability_open("confidence", confidence))
+        self._ratios = ratios
+        self._gaps: list[_Gap] = []
+
+    def ahead(self, claim: str, pairs: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> None:
+        """Claim that in each of `pairs` the first is larger than the second.
+
+        Args:
+            claim: an id; a second call adds to the claim, which holds when all its parts do.
+            pairs: name of the difference -> values of both sides, shape (seeds,), paired; one side
+                may be a number.
+
+        Raises:
+            ValueError: fewer than 2 seeds, shapes that do not fit, values that are not finite, or,
+                for ratios, not positive.
+        """
+        self._add(claim, pairs, alike=False)
+
+    def alike(self, claim: str, pairs: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> None:
+        """Claim that in each of `pairs` the two sides differ by less than the margin."""
+        self._add(claim, pairs, alike=True)
+
+    def answers(self) -> dict[str, Answer]:
+        """Every claim's answer, in the order in which the claims were made."""
+        margin = math.log1p(self._margin) if self._ratios else self._margin
+        outcomes: dict[int, tuple[bool | None, Interval]] = {}
+        order = sorted(range(len(self._gaps)), key=lambda k: (self._gaps[k].level(margin), k))
+        left = len(order)
+        for k in order:
+            gap = self._gaps[k]
+            found = interval(gap.values, 1 - (1 - self._confidence) / left)
+            holds = gap.holds(found, margin) if len(gap.values) >= ENOUGH else None
+            if holds is not None:
+                left -= 1  # Holm: the next one is held against one rival less
+            outcomes[k] = holds, found
+        return {
+            claim: self._answer(
+                [k for k, gap in enumerate(self._gaps) if gap.claim == claim], outcomes
+            )
+            for claim in dict.fromkeys(gap.claim for gap in self._gaps)
+        }
+
+    def _add(
+        self, claim: str, pairs: Mapping[str, tuple[ArrayLike, ArrayLike]], *, alike: bool
+    ) -> None:
+        if not pairs:
+            raise ValueError(f"pairs of {claim!r} must hold at least one comparison, got none")
+        for name, sides in pairs.items():
+            first, second = np.broadcast_arrays(*(np.asarray(side, dtype=float) for side in sides))
+            if first.ndim != 1 or len(first) < 2:
+                raise ValueError(
+                    f"{name}: both sides must have one value for each of 2 or more seeds, got shape "
+                    f"{first.shape}"
+                )
+            if self._ratios:
+                first, second = (np.log(positive(name, side)) for side in (first, second))
+            if not np.isfinite(first - second).all():
+                raise ValueError(f"{name}: values must be finite, got {first} and {second}")
+            self._gaps.append(_Gap(claim, name, first - second, alike))
+
+    def _answer(
+        self, places: Sequence[int], outcomes: Mapping[int, tuple[bool | None, Interval]]
+    ) -> Answer:
+        parts = [outcomes[k][0] for k in places]
+        told = {k: f"{self._gaps[k].name} {self._text(outcomes[k][1])}" for k in places}
+        text = "; ".join(told.values())
+        if all(parts):
+            return Answer(True, text, "")
+        if any(part is False for part in parts):
+            against = "; ".join(told[k] for k in places if outcomes[k][0] is False)
+            return Answer(False, text, f"against it: {against}")
+        open_ones = "; ".join(told[k] for k in places if outcomes[k][0] is None)
+        few = min(len(self._gaps[k].values) for k in places)
+        why = f"{few} seeds, {ENOUGH} are needed: " if few < ENOUGH else "not decided: "
+        return Answer(None, text, why + open_ones)
+
+    def _text(self, found: Interval) -> str:
+        if not self._ratios:
+            return f"{found.text()} points"
+        mean, low, high = (f"{math.exp(x):#.3g}" for x in (found.mean, found.low, found.high))
+        return f"{mean} [{low}, {high}]"
+
+
 # Curves of several seeds --------------------------------------------------------------------------
 
 
@@ -89,172 +248,3 @@ def final(runs: ArrayLike) -> NDArray:
     """Mean over the last quarter of each run's points, (seeds, points) -> (seeds,)."""
     runs = np.asarray(runs, dtype=float)
     return runs[:, -max(1, runs.shape[1] // 4) :].mean(axis=1)
-
-
-@dataclass(frozen=True)
-class Order:
-    """Whether curves come in an expected order, and how clearly.
-
-    Attributes:
-        holds: every neighbour is ahead by more than `clear` standard errors.
-        text: the final accuracies in the expected order, in per cent, with one standard deviation.
-        unclear: the gaps that are too small or negative, in percentage points; empty when `holds`.
-    """
-
-    holds: bool
-    text: str
-    unclear: str
-
-
-def order(finals: Mapping[str, ArrayLike], clear: float = 2.0) -> Order:
-    """Check that the curves, given best first, are in that order.
-
-    The seeds are paired (the same seed is the same start and the same batches in every curve), so
-    the standard error is that of the mean difference over seeds. It takes at least 2 seeds.
-
-    Raises:
-        ValueError: fewer than 2 curves or 2 seeds, or curves with different numbers of seeds.
-    """
-    values = {name: np.asarray(v, dtype=float) for name, v in finals.items()}
-    counts = {v.shape for v in values.values()}
-    if len(values) < 2 or len(counts) != 1 or min(counts)[0] < 2:
-        raise ValueError(
-            f"finals must hold at least 2 curves with the same 2 or more seeds, got shapes {counts}"
-        )
-    unclear = []
-    for (first, ahead), (second, behind) in zip(
-        list(values.items())[:-1], list(values.items())[1:], strict=True
-    ):
-        gap = 100 * (ahead - behind)
-        error = gap.std(ddof=1) / np.sqrt(len(gap))
-        if not gap.mean() > clear * error:
-            unclear.append(f"{first} - {second} = {gap.mean():.2f} ± {error:.2f} points")
-    text = ", ".join(
-        f"{name} {100 * v.mean():.1f} ± {100 * v.std(ddof=1):.1f}" for name, v in values.items()
-    )
-    return Order(not unclear, text + " %", "; ".join(unclear))
-
-
-@dataclass(frozen=True)
-class Lead:
-    """Whether one side is ahead in every one of several comparisons.
-
-    Attributes:
-        holds: in each the whole 95 % interval of the paired differences lies above 0.
-        text: the differences in percentage points with their intervals.
-        unclear: those whose interval does not; empty when `holds`.
-        reversed: those whose interval lies below 0.
-    """
-
-    holds: bool
-    text: str
-    unclear: str
-    reversed: str
-
-
-def lead(pairs: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> Lead:
-    """Compare accuracies (seeds,), first minus second, the same seed on both sides.
-
-    Runs of one seed share data, start, participants and batches, so that differences within a seed
-    are what the methods make.
-
-    Raises:
-        ValueError: fewer than 2 seeds, or different numbers of them.
-    """
-    found = {
-        name: interval(np.asarray(first, float) - np.asarray(second, float))
-        for name, (first, second) in pairs.items()
-    }
-    told = {name: f"{name} {one.text()}" for name, one in found.items()}
-    return Lead(
-        all(one.sign > 0 for one in found.values()),
-        "; ".join(told.values()),
-        "; ".join(told[name] for name, one in found.items() if one.sign <= 0),
-        "; ".join(told[name] for name, one in found.items() if one.sign < 0),
-    )
-
-
-def why(found: Lead, hint: str) -> str:
-    """The reason for a statement that does not hold: what is reversed, what is only unclear."""
-    if found.reversed:
-        return f"reversed: {found.reversed}; {hint}"
-    return f"no clear difference: {found.unclear}; {hint}"
-
-
-# Losses -------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Whether one of two settings has the lower loss, run by run.
-
-    Attributes:
-        ratio: geometric mean of first over second, and its 95 % interval.
-        lower: runs in which the first is the lower one.
-        runs: all runs.
-        p_value: of a two-sided sign-flip permutation test of the mean log ratio; 1 where all ratios
-            are 1.
-    """
-
-    ratio: Interval
-    lower: int
-    runs: int
-    p_value: float
-
-    @property
-    def text(self) -> str:
-        """`0.9800 [0.9100, 1.050], lower in 11 of 20 runs, p = 0.53`."""
-        return (
-            f"{self.ratio.mean:#.4g} [{self.ratio.low:#.4g}, {self.ratio.high:#.4g}], lower in "
-            f"{self.lower} of {self.runs} runs, p = {self.p_value:.2g}"
-        )
-
-    @property
-    def sign(self) -> int:
-        """-1 where the first is lower and it counts (interval and test at 5 %), 1 higher, else 0."""
-        counts = self.p_value < 0.05
-        return counts * (int(self.ratio.low > 1) - int(self.ratio.high < 1))
-
-
-def compare_losses(first: ArrayLike, second: ArrayLike, seed: int = 0) -> Comparison:
-    """Compare positive losses of two settings in the same runs, shape (runs,), at least 2.
-
-    Raises:
-        ValueError: losses that are not positive, or shapes that do not fit.
-    """
-    first, second = positive("first", first), positive("second", second)
-    if first.shape != second.shape or first.ndim != 1 or len(first) < 2:
-        raise ValueError(
-            f"first and second must have one loss for each of the same 2 or more runs, got shapes "
-            f"{first.shape} and {second.shape}"
-        )
-    logs = np.log(first) - np.log(second)
-    p_value = 1.0
-    if logs.any():
-        p_value = permutation_test(
-            (logs,),
-            lambda values, axis: values.mean(axis=axis),
-            permutation_type="samples",
-            vectorized=True,
-            n_resamples=9999,
-            rng=np.random.default_rng(seed),
-        ).pvalue
-    logarithmic = interval(logs)
-    ratio = Interval(*(math.exp(x) for x in (logarithmic.mean, logarithmic.low, logarithmic.high)))
-    return Comparison(ratio, int((logs < 0).sum()), len(logs), float(p_value))
-
-
-# Rows ---------------------------------------------------------------------------------------------
-
-
-def alike(one: NDArray, other: NDArray, floor: float = 0.01) -> tuple[bool, str]:
-    """Whether two rows with paired seeds differ by no more than their seeds explain.
-
-    That is by at most twice the standard error of the mean difference, or by `floor`.
-
-    Returns: the decision, and the difference in percentage points with its standard error.
-    """
-    gap = np.asarray(one, dtype=float) - np.asarray(other, dtype=float)
-    error = gap.std(ddof=1) / np.sqrt(len(gap))
-    text = f"{100 * gap.mean():+.1f} ± {100 * error:.1f} points"
-    return bool(abs(gap.mean()) <= max(2 * error, floor)), text

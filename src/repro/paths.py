@@ -21,5 +21,8 @@ ROOT = place("REPRO_ROOT", Path(__file__).resolve().parents[2])
 DATA = ROOT / "data"
 """The data registry; everything below that is not committed is ignored by git."""
 
+EMBEDDED = DATA / "embedded"
+"""Real data that is committed, each file with the terms of its source."""
+
 CACHE = place("REPRO_CACHE", DATA / "cache")
 """Downloaded files, named by the registry."""

@@ -24,7 +24,7 @@ from repro.accounting import (
 from repro.accounting.composition import Composition
 from repro.accounting.ddpsa.shares import LaplaceShares
 from repro.accounting.laplace import SummedLaplace
-from repro.accounting.mechanism import DIRECTIONS, METHODS, frozen_field
+from repro.accounting.mechanism import DIRECTIONS, METHODS, frozen_fields
 from repro.accounting.mspafl.round import AveragedUploads
 
 
@@ -35,7 +35,7 @@ class Laplace(Mechanism):
     scale: float
 
     def __post_init__(self):
-        frozen_field(self, "scale", positive("scale", self.scale))
+        frozen_fields(self, scale=positive)
 
     def log_delta(self, epsilon, direction, method):
         gap = np.minimum(epsilon - 1 / np.asarray(self.scale), 0.0) / 2

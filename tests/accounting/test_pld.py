@@ -12,7 +12,8 @@ from dp_accounting.pld import pld_pmf
 import repro.accounting
 from repro.accounting import PoissonGaussian
 from repro.accounting._losses import profile, threshold
-from repro.accounting._pld import losses, one_sided
+from repro.accounting._pld import losses, one_sided, self_compositions
+from repro.accounting.mspafl.round import AveragedUploads
 
 PRIVATE = re.compile(
     r"\._(pmf_remove|pmf_add|probs|loss_probs|lower_loss|infinity_mass|discretization|symmetric)\b"
@@ -51,3 +52,23 @@ def test_epsilon_of_losses_beyond_the_range_of_doubles(largest):
     np.testing.assert_allclose(found, largest + np.log1p(-delta / weight), rtol=1e-12)
     np.testing.assert_allclose(profile(pmf, found), delta, rtol=1e-9)
     assert threshold(pmf, np.array([0.3]))[0] == 0
+
+
+@pytest.mark.parametrize("method", ["upper", "lower"])
+def test_many_compositions_are_those_of_the_library(method):
+    mechanism = AveragedUploads(8.7, p=0.5, q=0.2, clients=20)
+    single = mechanism.losses(method, 20 * mechanism.loss_step(method))
+    counts, target = [1, 2, 30, 400], np.array([1e-6, 1e-4, 1e-2])
+    for side in one_sided(single):
+        for count, composed in zip(counts, self_compositions(side, counts), strict=True):
+            wanted = side.self_compose(count)
+            np.testing.assert_allclose(
+                threshold(composed, target), threshold(wanted, target), atol=1e-9
+            )
+            ours, theirs = losses(composed), losses(wanted)
+            assert ours.interval == theirs.interval
+            assert ours.infinite == pytest.approx(theirs.infinite, abs=2e-15)
+            assert abs(ours.first - theirs.first) <= 1 or count == 2  # small ones are left whole
+            assert ours.mass.sum() == pytest.approx(theirs.mass.sum(), abs=1e-13)
+    with pytest.raises(ValueError, match="count"):
+        next(self_compositions(side, [0]))

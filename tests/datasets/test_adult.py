@@ -1,14 +1,13 @@
 """Adult: reading the official files, encoding them, and the generated records of the same shape."""
 
 import hashlib
-import os
 
 import numpy as np
 import pytest
 
 from repro import paths
 from repro.datasets import DataError, adult, registry
-from repro.datasets.adult import COUNTS, FEATURES, LEVELS, encode, load_adult, load_adult_stand_in
+from repro.datasets.adult import LEVELS, encode, load_adult
 
 ROW = (
     "39, State-gov, 77516, Bachelors, 13, Never-married, Adm-clerical, Not-in-family, White, Male, "
@@ -22,6 +21,7 @@ CODES = [39, 7, 77516, 9, 13, 4, 1, 1, 4, 1, 2174, 0, 40, 39]
 def place(tmp_path, monkeypatch):
     """An empty cache and a mirror for small files that the registry is made to describe."""
     monkeypatch.setattr(paths, "CACHE", tmp_path / "cache")
+    monkeypatch.setattr(paths, "EMBEDDED", tmp_path / "embedded")
     monkeypatch.setenv(registry.MIRROR, str(tmp_path))
     load_adult.cache_clear()
     adult._read.cache_clear()
@@ -55,7 +55,7 @@ def test_both_parts_are_read_with_the_training_part_s_scaling(place, monkeypatch
     # every column of these two differs, so that one has 0 and the other 1
     expected = (np.array(CODES) > [52, 0, 209642, 11, 9, 2, 0, 0, 2, 0, 0, 5, 45, 0]).astype(float)
     assert train.features[0].tolist() == expected.tolist()
-    assert train.columns == tuple(LEVELS) and train.stand_in == "" and "uci.edu" in train.source
+    assert train.columns == tuple(LEVELS) and "uci.edu" in train.source
     assert train.sha256 == known["adult_train"].sha256
     with pytest.raises(ValueError, match="read-only"):
         train.features[0] = 0
@@ -106,48 +106,15 @@ def test_a_file_with_other_content_is_named(place, monkeypatch, change, message)
     assert message in str(error.value) and "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("load", [load_adult, load_adult_stand_in])
-def test_unknown_parts_and_features(load):
+def test_unknown_parts_and_features():
     with pytest.raises(ValueError, match="part must be one of 'train', 'test', got 'all'"):
-        load("all")
+        load_adult("all")
     with pytest.raises(ValueError, match="features must be one of 'scaled'"):
-        load("train", "raw")
+        load_adult("train", "raw")
 
 
-@pytest.mark.parametrize("features", FEATURES)
-def test_the_stand_in_has_adult_s_shape(features):
-    train, test = (load_adult_stand_in(part, features) for part in ("train", "test"))
-    for table, part in ((train, "train"), (test, "test")):
-        assert (len(table), int(table.labels.sum())) == COUNTS[part]
-        assert (
-            table.features.shape[1] == len(table.columns) == (108 if features == "one_hot" else 14)
-        )
-        assert np.isfinite(table.features).all() and "in place of Adult" in table.stand_in
-    assert train.sha256 != test.sha256
-    if features != "standardised":
-        assert train.features.min() == 0 and train.features.max() == 1
-        assert np.linalg.norm(train.features, axis=1).max() <= np.sqrt(14)
-    else:
-        assert np.allclose(train.features.std(axis=0), 1)
-    assert all(len(np.unique(column)) > 1 for column in train.features.T)
-
-
-def test_the_stand_in_is_the_same_everywhere_and_can_be_learned():
-    from sklearn.linear_model import LogisticRegression
-
-    train, test = load_adult_stand_in("train"), load_adult_stand_in("test")
-    load_adult_stand_in.cache_clear()
-    assert load_adult_stand_in("train").sha256 == train.sha256
-    model = LogisticRegression(fit_intercept=False, C=100.0, max_iter=1000)
-    accuracy = model.fit(train.features, train.labels).score(test.features, test.labels)
-    assert accuracy > 1 - test.labels.mean() + 0.03
-
-
-@pytest.mark.skipif(
-    not os.path.exists(os.path.join(os.environ.get(registry.MIRROR, ""), "adult.data")),
-    reason="no mirror with Adult",
-)
-def test_the_real_files():
+def test_the_embedded_files_are_the_complete_data(monkeypatch):
+    monkeypatch.delenv(registry.MIRROR, raising=False)
     train, test = load_adult("train"), load_adult("test")
     assert len(train) == 32_561 and len(test) == 16_281
     assert 1 - test.labels.mean() == pytest.approx(0.7638, abs=1e-4)

@@ -46,6 +46,7 @@ def one_line(error):
 def place(tmp_path, monkeypatch):
     """An empty cache, an empty mirror, no network to wait for."""
     monkeypatch.setattr(paths, "CACHE", tmp_path / "cache")
+    monkeypatch.setattr(paths, "EMBEDDED", tmp_path / "embedded")
     (tmp_path / "mirror").mkdir()
     monkeypatch.setenv(registry.MIRROR, str(tmp_path / "mirror"))
     monkeypatch.setenv("REPRO_QUIET", "1")

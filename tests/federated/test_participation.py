@@ -59,13 +59,15 @@ def test_every_subset_has_the_stated_probability():
     assert statistic < 24.3  # the 99.9 % point of chi-squared with 7 degrees of freedom
 
 
-def test_the_batch_size_has_the_stated_mean_and_deviation():
+def test_the_batch_size_has_the_stated_mean_and_the_deviation_of_two_draws():
     scheme = TwoLevelPoisson(np.full(2333, 30), 0.01, 0.1)
     rng = np.random.default_rng(3)
     sizes = np.array([len(scheme.draw(rng).records) for _ in range(4000)])
     assert scheme.mean_batch == pytest.approx(69.99)
-    assert abs(sizes.mean() - scheme.mean_batch) < 5 * scheme.batch_deviation / np.sqrt(4000)
-    assert sizes.std() == pytest.approx(scheme.batch_deviation, rel=0.06)
+    # a client adds its records' own draws, and all or nothing of its mean
+    deviation = np.sqrt(2333 * (0.01 * 30 * 0.1 * 0.9 + 0.01 * 0.99 * (30 * 0.1) ** 2))
+    assert abs(sizes.mean() - scheme.mean_batch) < 5 * deviation / np.sqrt(4000)
+    assert sizes.std() == pytest.approx(deviation, rel=0.06)
 
 
 def test_the_paper_s_federations():

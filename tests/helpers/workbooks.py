@@ -8,7 +8,7 @@ import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from repro import paths as library
-from reproduce import catalogue, gallery, paths
+from reproduce import catalogue, findings, gallery, paths
 
 TOML = """
 title = "A toy paper"
@@ -75,6 +75,12 @@ DERIVATIONS = (
     ("d04", "code", 'book.derivation("lemma", "holds" if 1 + 1 == 2 else "false", "counted")'),
     ("d05", "code", 'book.save(None, {"sum": 1 + 1}, caption="One step.")\nbook.table()'),
 )
+
+
+FINDINGS_HEAD = (
+    '+++\npicture = "fig1"\ncentral = ["fig1/a"]\nauthors = ["A"]\nreference = "r"\nyear = 1\n+++\n'
+)
+FINDINGS = "".join(f"\n## {title}\n\ntext\n" for title in findings.SECTIONS)
 
 
 def build(root: Path, monkeypatch) -> Path:

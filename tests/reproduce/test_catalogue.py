@@ -220,3 +220,9 @@ def test_the_committed_catalogue_is_well_formed_and_fits_its_notebooks():
         assert {entry.id: preflight(entry, profile) for entry in entries} == dict.fromkeys(
             (entry.id for entry in entries), ""
         )
+
+
+def test_every_claim_quotes_the_paper_or_is_marked_as_ours():
+    claims = [claim for entry in catalogue.figures() for claim in entry.claims]
+    assert len(claims) > 400
+    assert [one.full_id for one in claims if bool(one.quote.strip()) == one.own] == []

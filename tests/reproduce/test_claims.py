@@ -114,8 +114,8 @@ def test_measured_numbers_can_be_described_instead():
 def test_order_takes_a_truth_value_only():
     assert claims.decide_order(ORDER, np.bool_(True), "gap 0", "").verdict == "reproduced"
     assert claims.decide_order(ORDER, False, "gap -1", "b is smaller").verdict == "differs"
-    for bad in (1, "True", None):
-        with pytest.raises(ClaimError, match="True or False"):
+    for bad in (1, "True", 0.0):
+        with pytest.raises(ClaimError, match="True, False or None"):
             claims.decide_order(ORDER, bad, "gap", "")
     with pytest.raises(ClaimError, match="ours must be a text"):
         claims.decide_order(ORDER, True, "", "")

@@ -12,7 +12,7 @@ import pytest
 
 import workbooks
 from repro import atomic
-from reproduce import catalogue, ledger, paths
+from reproduce import catalogue, ledger, paths, results
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def claims() -> dict:
 
 
 def stale() -> list[str]:
-    return ledger.result(catalogue.figure("toy/fig1")).stale
+    return results.result(catalogue.figure("toy/fig1")).stale
 
 
 def test_without_results_every_claim_is_not_yet(toy, capsys):
@@ -122,11 +122,14 @@ def test_runs_with_other_parameters_or_of_another_profile_leave_the_ledger_alone
     assert (paths.FIGURES / "claims.json").read_bytes() == before
 
 
+OTHER = "made with other parameters than the notebook and the catalogue have"
+
+
 @pytest.mark.parametrize(
     ("old", "new", "why"),
     [
-        ('"profile": "quick"', '"profile": "desk"', "made with profile 'desk'"),
-        ('"rounds": 3', '"rounds": 4', "made with other parameters than the notebook has"),
+        ('"rounds": 3', '"rounds": 4', OTHER),
+        ('"sigma": 2.0', '"sigma": 3.0', OTHER),
     ],
 )
 def test_a_file_of_another_run_is_told(toy, old, new, why):
@@ -136,6 +139,18 @@ def test_a_file_of_another_run_is_told(toy, old, new, why):
     assert old in text
     path.write_text(text.replace(old, new))
     assert stale() == [why]
+
+
+def test_a_file_of_another_profile_decides_nothing(toy):
+    workbooks.run_toy()
+    path = paths.FIGURES / "toy/fig1.json"
+    path.write_text(path.read_text().replace('"profile": "quick"', '"profile": "desk"'))
+    found = results.result(catalogue.figure("toy/fig1"))
+    assert {row["verdict"] for row in found.rows} == {"not yet"}
+    assert (
+        found.rows[0]["reason"]
+        == "fig1.json is of profile 'desk': make fig/toy/fig1 writes it anew"
+    )
 
 
 def test_a_picture_that_does_not_belong_is_told(toy):
@@ -154,7 +169,7 @@ def test_a_picture_that_does_not_belong_is_told(toy):
 def test_half_a_result_counts_as_none(toy, content):
     paths.FIGURES.joinpath("toy").mkdir(parents=True)
     (paths.FIGURES / "toy/fig1.json").write_text(content)
-    assert ledger.result(catalogue.figure("toy/fig1")).counts() == {"not yet": 2}
+    assert results.result(catalogue.figure("toy/fig1")).counts() == {"not yet": 2}
 
 
 def test_a_full_disk_is_one_line_and_no_damage(toy, monkeypatch, capsys):

@@ -67,6 +67,13 @@ def test_calls(arguments, command):
     assert make("-n", *arguments).strip() == f"sh reproduce/python.sh -m reproduce {command}"
 
 
+def test_a_claim_needs_its_id():
+    told = make("-n", "claim", "ID=toy/fig1/double").splitlines()[-1]
+    assert told == 'sh reproduce/python.sh -m reproduce.claim "toy/fig1/double"'
+    done = subprocess.run(["make", "claim"], cwd=ROOT, env=MAKE, capture_output=True, text=True)
+    assert done.returncode == 2 and "name a claim" in done.stderr
+
+
 def test_the_environment_can_set_the_profile():
     assert "--profile paper" in make("-n", "all", PROFILE="paper")
     assert "--profile paper" in make("-n", "data", PROFILE="paper")

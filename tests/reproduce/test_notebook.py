@@ -181,7 +181,7 @@ def test_the_json_holds_what_the_figure_is_a_function_of():
     found = record()
     assert set(found) == {
         *("id", "profile", "parameters", "changed", "data_source", "seeds", "notebook", "reduced"),
-        *("data", "claims", "complete", "caption", "footer", "files"),
+        *("data", "claims", "complete", "caption", "footer", "files", "story", "conditions"),
     }
     assert found["data"] == {"y": [0.0, 2.0, 4.0]}
     assert found["complete"] is True

@@ -1,11 +1,18 @@
 """Committed records of expensive runs: whole, small, and those that the profiles ask for."""
 
 import json
+import os
+import subprocess
+import sys
 from functools import cache
+from pathlib import Path
 
 import pytest
 
-from reproduce import catalogue, paths, records
+from reproduce import catalogue, compare, paths, records, references
+from reproduce.machine import python_path
+
+OPENER = Path(__file__).parents[1] / "helpers/open_published.py"
 
 RECORDS = sorted(paths.PUBLISHED.rglob("*.json"))
 WITH_RUNS = [
@@ -66,3 +73,29 @@ def test_published_curves_are_complete(figure_id, profile):
 def test_there_are_published_desk_runs():
     figures = ("random_participation/fig6", "random_participation/fig7", "mspafl/fig2")
     assert {(figure, "desk") for figure in figures} <= set(WITH_RUNS)
+
+
+@pytest.mark.parametrize(("figure_id", "profile"), WITH_RUNS)
+def test_published_evidence_opens_from_its_records_alone(figure_id, profile, tmp_path):
+    """No data set, no own run, nothing computed; and the committed numbers come out."""
+    folders = {name: str(tmp_path / name) for name in ("FIGURES", "BUILD", "RUNS", "CACHE")}
+    variables = {f"REPRO_{name}": place for name, place in folders.items()}
+    variables |= {records.ONLY_PUBLISHED: "1", "PYTHONPATH": python_path()}
+    variables |= dict.fromkeys(("http_proxy", "https_proxy"), "http://127.0.0.1:9")  # no download
+    kept = {key: value for key, value in os.environ.items() if key != "REPRO_DATA_MIRROR"}
+    subprocess.run(
+        [sys.executable, str(OPENER), figure_id, profile],
+        env={**kept, **variables},
+        check=True,
+        stdout=subprocess.DEVNULL,
+        timeout=600,
+    )
+    name = f"{figure_id}.{profile}.json"
+    made, stored = (
+        json.loads((folder / name).read_text()) for folder in (tmp_path / "FIGURES", paths.FIGURES)
+    )
+    tolerance = compare.Tolerance.of(catalogue.figure(figure_id))
+    assert compare.record_differences(references.reference(stored), made, tolerance) == []
+    assert {row["id"]: row["reason"] for row in made["claims"]} == {
+        row["id"]: row["reason"] for row in stored["claims"]
+    }

@@ -211,7 +211,7 @@ def test_parameters_that_do_not_fit(root, capsys, old, new, message):
     workbooks.edit_notebook(root / "notebooks/toy/fig1.ipynb", old, new)
     assert run(profile="desk") == 1
     out = capsys.readouterr().out
-    assert re.search(rf"^FAILED toy/fig1: .*{message}$", out, re.MULTILINE), out
+    assert re.search(rf"^FAILED toy/fig1\.desk: .*{message}$", out, re.MULTILINE), out
     assert not (root / "build/failed").exists()
 
 
@@ -287,7 +287,7 @@ def test_other_profiles_and_parameters_leave_the_quick_run_up_to_date(root, caps
 
     assert run(profile="desk") == 0
     out = capsys.readouterr().out
-    told = "toy/fig1: profile desk; files go to build/figures/toy/fig1.desk.*"
+    told = "toy/fig1.desk: profile desk; files go to build/figures/toy/fig1.desk.*"
     assert told in out.splitlines()
     assert json.loads((root / "build/figures/toy/fig1.desk.json").read_text())["x"] == 3.0
 

@@ -9,7 +9,7 @@ import tomllib
 
 import pytest
 
-from reproduce import catalogue, compare, gallery, ledger, paths, references, sources
+from reproduce import catalogue, compare, gallery, ledger, paths, references, results, sources
 from reproduce.parameters import declared
 
 ENTRIES = catalogue.figures()
@@ -133,7 +133,7 @@ def test_stored_numbers_belong_to_figures():
 @pytest.mark.parametrize("entry", ENTRIES, ids=name)
 def test_links_of_the_ledger_lead_to_cells(entry):
     known = sources.cells(entry.notebook)
-    for row in ledger.result(entry).rows:
+    for row in results.result(entry).rows:
         assert row["cell"] in known, f"{row['id']} links to {row['link']}"
         assert row["link"].endswith(f"{entry.id}.ipynb#{row['cell']}")
 

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.stats import binom
 
 from repro._validate import integer, positive
 from repro.accounting.ddpsa.printed import MECHANISMS, quantisation_error
 from repro.federated.ddpsa.algorithm import Variant, mechanism
 from reproduce.papers.ddpsa import stated
 from reproduce.papers.ddpsa.runs import CRITERIA, Task, points, run_task
-from reproduce.papers.statistics import Comparison, compare_losses, final
+from reproduce.papers.statistics import Interval, final, interval
 
 Runs = dict[str, dict[str, NDArray]]
 """By name of a variant: "train", "test", "r2", shape (runs, points), "averaged", shape (runs,), and
@@ -77,9 +78,9 @@ def by_name(names: Sequence[str], result: Mapping[str, Any]) -> Runs:
 
 
 def counted(runs: Runs, rules: Sequence[str]) -> dict[str, dict[str, list[float]]]:
-    """Quartiles of the rounds until convergence, by variant and criterion of `CRITERIA`."""
+    """Median rounds until convergence between their interval's ends, by variant and criterion."""
     return {
-        name: {rule: quartiles(run[f"converged: {rule}"]) for rule in rules}
+        name: {rule: median_rounds(run[f"converged: {rule}"]) for rule in rules}
         for name, run in runs.items()
     }
 
@@ -88,7 +89,7 @@ def apart(first: Mapping[str, Sequence[float]], second: Mapping[str, Sequence[fl
     """Largest relative difference of two variants' medians at `stated.LEVELS`.
 
     Args:
-        first: quartiles by criterion, see `counted`.
+        first: medians by criterion, see `counted`.
         second: likewise; levels that most of its runs do not reach are left out.
 
     Returns:
@@ -99,9 +100,10 @@ def apart(first: Mapping[str, Sequence[float]], second: Mapping[str, Sequence[fl
 
 
 def shown(three: Sequence[float]) -> str:
-    """`1041 [1034, 1050]`, the median and the quartiles; `-` where most runs do not converge."""
+    """`1,041 [1,034, 1,050]`, the median and its interval; `-` where most runs do not converge."""
     low, middle, high = three
-    return f"{middle:.0f} [{low:.0f}, {high:.0f}]" if middle < math.inf else "-"
+    top = f"{high:,.0f}" if high < math.inf else "never"
+    return f"{middle:,.0f} [{low:,.0f}, {top}]" if middle < math.inf else "-"
 
 
 def late(runs: Runs, rules: Sequence[str], rounds: int) -> dict[str, dict[str, Any]]:
@@ -130,44 +132,50 @@ def levels(trained: Mapping[str, Runs]) -> Losses:
     }
 
 
-def against_ldp(
-    loss: Losses, places: Sequence[str]
-) -> tuple[dict[str, dict[str, Comparison]], dict[str, Comparison]]:
-    """Compare DDP-SA with LDP, in every reading, at each place of a curve and over all of them.
+def sides(
+    runs: Mapping[str, NDArray], first: str, second: str, places: Sequence[str]
+) -> dict[str, tuple[NDArray, NDArray]]:
+    """Losses of two mechanisms, one pair for each place of a curve, as `Comparisons` takes them.
 
     Args:
-        loss: by reading and variant; a variant is called "<mechanism>, <place>".
+        runs: losses by variant; a variant is called "<mechanism>, <place>".
+        first, second: mechanisms.
         places: such as "ε = 0.1" or "n = 2".
-
-    Returns:
-        By reading and place, and by reading for the geometric mean over the places.
     """
-    each = {
+    return {
+        f"{first} over {second}, {place}": (runs[f"{first}, {place}"], runs[f"{second}, {place}"])
+        for place in places
+    }
+
+
+def pooled(runs: Mapping[str, NDArray], name: str, places: Sequence[str]) -> NDArray:
+    """Each run's geometric mean of a mechanism's losses over the places of its curve."""
+    return np.exp(np.mean([np.log(runs[f"{name}, {place}"]) for place in places], axis=0))
+
+
+def ratio(first: ArrayLike, second: ArrayLike) -> Interval:
+    """Geometric mean of first over second, run by run, with its 95 % t interval."""
+    found = interval(np.log(positive("first", first)) - np.log(positive("second", second)))
+    return Interval(*(math.exp(x) for x in (found.mean, found.low, found.high)))
+
+
+def ratio_text(found: Interval) -> str:
+    """`0.980 [0.910, 1.05]`."""
+    return f"{found.mean:#.3g} [{found.low:#.3g}, {found.high:#.3g}]"
+
+
+def versus_ldp(loss: Losses, places: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Loss of DDP-SA over that of LDP, by reading: at each place, and over all of them."""
+    return {
         reading: {
-            place: compare_losses(runs[f"DDP-SA, {place}"], runs[f"LDP, {place}"])
+            place: ratio_text(ratio(runs[f"DDP-SA, {place}"], runs[f"LDP, {place}"]))
             for place in places
         }
-        for reading, runs in loss.items()
-    }
-    pooled = {
-        reading: compare_losses(
-            *(
-                np.exp(np.mean([np.log(runs[f"{name}, {place}"]) for place in places], axis=0))
-                for name in ("DDP-SA", "LDP")
+        | {
+            "all together": ratio_text(
+                ratio(pooled(runs, "DDP-SA", places), pooled(runs, "LDP", places))
             )
-        )
-        for reading, runs in loss.items()
-    }
-    return each, pooled
-
-
-def ends(loss: Losses, first: str, second: str) -> dict[str, list[Comparison]]:
-    """LDP and DDP-SA at the place `first` compared with the same at `second`, by reading."""
-    return {
-        reading: [
-            compare_losses(runs[f"{name}, {first}"], runs[f"{name}, {second}"])
-            for name in ("LDP", "DDP-SA")
-        ]
+        }
         for reading, runs in loss.items()
     }
 
@@ -180,11 +188,16 @@ def by_run(values: Losses) -> dict[str, dict[str, dict[str, NDArray]]]:
     }
 
 
-def quartiles(rounds: ArrayLike) -> list[float]:
-    """Lower quartile, median and upper quartile of rounds, where nan is later than every round."""
+def median_rounds(rounds: ArrayLike) -> list[float]:
+    """The median of rounds between the ends of its 95 % interval; nan is later than every round.
+
+    The ends are order statistics, whose ranks are quantiles of Binomial(runs, 1/2); with fewer than
+    6 runs they are the least and the largest.
+    """
     ordered = np.sort(np.nan_to_num(np.asarray(rounds, dtype=float), nan=math.inf))
-    places = [0.25, 0.5, 0.75]
-    return [float(x) for x in np.quantile(ordered, places, method="inverted_cdf")]
+    rank = max(1, int(binom.ppf(0.025, len(ordered), 0.5)))
+    middle = ordered[(len(ordered) - 1) // 2]
+    return [float(ordered[rank - 1]), float(middle), float(ordered[-rank])]
 
 
 def rounding_bound(rounds: int, *, learning_rate: float, decimals: int, size: int = 3) -> float:

@@ -21,6 +21,9 @@ Parameters = Mapping[str, Any]
 DESCENT = {"adam": False, "learning_rate": 0.1}
 """The optimiser of No-Private and MPC (section VI-A)."""
 
+QUIET = ("No-Private", "MPC")
+"""The mechanisms without noise, which use gradient descent."""
+
 _PAIR = ("LDP", "DDP-SA")
 
 
@@ -38,6 +41,12 @@ def descent_clip_task(parameters: Parameters, rounds: int) -> Task:
 def marks(rounds: int) -> list[int]:
     """Rounds at which losses are read: those of the paper, half of the rounds, and the last."""
     return sorted({*(t for t in stated.MARKS if t <= rounds), max(1, rounds // 2), rounds})
+
+
+def ends(rounds: int) -> dict[str, int]:
+    """The round at which a mechanism's loss is read: that of section VI-F3, or the last."""
+    quiet, noisy = (min(mark, rounds) for mark in stated.MARKS[:2])
+    return {"No-Private": quiet, "LDP": noisy, "MPC": quiet, "DDP-SA": noisy}
 
 
 def of_rounds(parameters: Parameters, clips: Sequence[float]) -> Variants:
@@ -69,7 +78,8 @@ def of_clips(parameters: Parameters, clips: Mapping[str, float], clip: float) ->
 def by_epsilon(parameters: Parameters, clip: float) -> dict[str, Variants]:
     """Figure 8: LDP and DDP-SA, with noise of their own, at every epsilon, by reading.
 
-    The reading "alone" is a client that trains by itself with gradient descent.
+    "descent" has No-Private and MPC as well. The reading "alone" is a client that trains by itself
+    with gradient descent.
     """
     common = {"clients": parameters["clients"], "clip": clip}
     epsilons = parameters["epsilons"]
@@ -80,10 +90,10 @@ def by_epsilon(parameters: Parameters, clip: float) -> dict[str, Variants]:
     }
     quiet = replace(noisy[f"LDP, ε = {epsilons[0]:g}"], epsilon=math.inf)
     descent = {name: replace(variant, **DESCENT) for name, variant in noisy.items()}
-    plain = mechanism("No-Private", epsilon=epsilons[0], **common)
+    plain = {name: mechanism(name, epsilon=epsilons[0], **common) for name in QUIET}
     return {
         "all records": noisy | {"no noise": quiet},
-        "descent": descent | {"no noise": plain},
+        "descent": descent | plain,
         "batches": noisy | {"no noise": quiet},
         "alone": {
             f"alone, ε = {e:g}": replace(descent[f"LDP, ε = {e:g}"], clients=1) for e in epsilons
@@ -111,7 +121,7 @@ def by_clients(
 ) -> dict[str, Variants]:
     """Figure 9: LDP and DDP-SA, with noise of their own, for every n, by reading.
 
-    "descent" has No-Private and distributed noise as well; "batches, n = …" and "alone, n = …" are
+    "descent" has No-Private, MPC and distributed noise as well; "batches, n = …" and "alone, n = …" are
     readings of their own, because their clients use another number of records in each.
 
     Args:
@@ -127,7 +137,9 @@ def by_clients(
         for stream, name in enumerate(_PAIR)
     }
     descent = {name: replace(variant, **DESCENT) for name, variant in box.items()}
-    plain = {f"No-Private, n = {n}": mechanism("No-Private", clients=n, **common) for n in clients}
+    plain = {
+        f"{name}, n = {n}": mechanism(name, clients=n, **common) for name in QUIET for n in clients
+    }
     shared = {n: replace(descent[f"DDP-SA, n = {n}"], distributed=True) for n in clients}
     by_round = {f"shares, equal round, n = {n}": variant for n, variant in shared.items()}
     by_total = {

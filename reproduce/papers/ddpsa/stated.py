@@ -11,6 +11,7 @@ __all__ = [
     "LEVELS",
     "LOSS",
     "MARKS",
+    "MESSAGES",
     "MINUTES",
     "OPERATIONS",
     "R2",
@@ -56,3 +57,6 @@ OPERATIONS = {
     "transmission": 46.13,
 }
 """Milliseconds of each operation per client and round, Table II."""
+
+MESSAGES = 2
+"""Rounds of Figure 3 for one of section VI-F3: exactly twice as many, for all four mechanisms."""

@@ -1,7 +1,8 @@
-"""The claims of Figures 3, 4 and 6 of MS-PAFL, decided on whatever numbers are at hand.
+"""How claims of Figures 3 to 6 of MS-PAFL are decided, and those of Figure 3, on whatever numbers are at hand.
 
 The functions build their texts from the numbers, so that the texts stay true where a reader has
-changed a parameter. A claim that the numbers cannot decide (an order of one curve) stays open.
+changed a parameter. A claim that the numbers cannot decide (an order of one curve) stays open; a claim
+that a bracket leaves open is undecided.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from repro.accounting.mspafl.printed import hoeffding_delta, total_delta
+from repro.accounting.mspafl.printed import total_delta
 from reproduce.notebook import Workbook
 from reproduce.papers.mspafl.curves import Bracket, Panels, Setting, round_views
 
@@ -24,7 +25,10 @@ SUBSTANTIAL = 1.25
 
 
 class Finding(NamedTuple):
-    """Whether a statement holds on our numbers (None: they cannot tell), the numbers, and why not."""
+    """Whether a statement holds on our numbers, the numbers, and why not.
+
+    None: the numbers contain both answers, where there is a reason; without a reason they say nothing.
+    """
 
     holds: bool | None
     ours: str
@@ -34,21 +38,23 @@ class Finding(NamedTuple):
 def record(book: Workbook, findings: Mapping[str, Finding]) -> None:
     """Hand findings by claim to the workbook."""
     for claim, finding in findings.items():
-        if finding.holds is None:
+        if finding.holds is None and not finding.reason:
             book.pending(claim, finding.ours)
         else:
             book.statement(claim, *finding)
 
 
-def _listed(values: Sequence[float] | NDArray, form: str = ".3g") -> str:
+def listed(values: Sequence[float] | NDArray, form: str = ".3g") -> str:
+    """Numbers in a row."""
     return ", ".join(f"{value:{form}}" for value in values)
 
 
-def _by_label(values: Mapping[str, float], form: str = ".2f") -> str:
+def by_label(values: Mapping[str, float], form: str = ".2f") -> str:
+    """Numbers in a row, each with its label."""
     return ", ".join(f"{value:{form}} ({label})" for label, value in values.items())
 
 
-def _ascending(row: Mapping[str, Setting], curves: Curves, letter: str) -> tuple[list, NDArray]:
+def ascending(row: Mapping[str, Setting], curves: Curves, letter: str) -> tuple[list, NDArray]:
     """The values of one parameter in ascending order, and the curves in this order, (n, points)."""
     ordered = sorted(row, key=lambda label: getattr(row[label], letter))
     return [getattr(row[k], letter) for k in ordered], np.array([curves[k] for k in ordered])
@@ -76,11 +82,11 @@ def increases(
         where: the place of the last point, in words.
         least: factor by which each curve must exceed the one below it; 1: it lies above.
     """
-    rates, values = _ascending(row, curves, letter)
+    rates, values = ascending(row, curves, letter)
     if len(rates) < 2:
         return undecided(letter)
     factor = values[1:] / values[:-1]
-    at_end = f"{_listed(values[:, -1])} for {letter} = " + ", ".join(map(str, rates))
+    at_end = f"{listed(values[:, -1])} for {letter} = " + ", ".join(map(str, rates))
     if least == 1.0:
         return Finding(
             bool(np.all(factor > 1)), f"{where}: {at_end}", "the curves cross or coincide"
@@ -99,7 +105,7 @@ def increases(
 
 def baseline(row: Mapping[str, Setting], curves: Curves, largest_epsilon: float) -> Finding:
     """Whether p = 1 is the curve with the largest loss; `curves` end at `largest_epsilon`."""
-    rates, values = _ascending(row, curves, "p")
+    rates, values = ascending(row, curves, "p")
     if rates[-1] < 1 or len(rates) < 2:
         return Finding(None, "it takes a curve for p = 1 and another one")
     return Finding(
@@ -149,7 +155,10 @@ def round_within_target(deltas: Mapping[str, Mapping[str, float]], target: float
 
 
 def printed_round_pairs(
-    panels: Panels, views: Mapping[str, Mapping[str, Mapping[str, Bracket]]], local: NDArray
+    panels: Panels,
+    views: Mapping[str, Mapping[str, Mapping[str, Bracket]]],
+    local: NDArray,
+    small: Setting,
 ) -> dict[str, Finding]:
     """Whether the pair of Corollary 1 holds against each adversary.
 
@@ -157,6 +166,7 @@ def printed_round_pairs(
         panels: of Figure 3.
         views: part -> label -> what `round_views` returns at `local`.
         local: local epsilons > 0, shape (n,).
+        small: a further setting, of which the text tells.
 
     Returns:
         "pair-average" and "pair-server".
@@ -167,200 +177,19 @@ def printed_round_pairs(
             formula = s.round_epsilon(local)
             average[label] = float(np.max(views[part][label]["average"]["upper"] / formula))
             server[label] = float(np.max(views[part][label]["server"]["lower"] / formula))
-    s = next(iter(_flat(panels).values()))
-    small = Setting(0.1, 5 / 325, s.clients, s.beta, s.local_epsilon, s.local_delta, s.slack)
     at_small = round_views(small, local[-1:])["average"]["lower"] / small.round_epsilon(local[-1:])
     worst = max(average.values())
     return {
         "pair-average": Finding(
             worst <= 1,
-            f"true epsilon at most {worst:.2f} of the printed one in this figure; at p = 0.1, "
-            f"q = 5/325 at least {at_small[0]:.1f} times",
+            f"true epsilon at most {worst:.2f} of the printed one in this figure; at "
+            f"p = {small.p:g}, q = {small.q:.2g} at least {at_small[0]:.1f} times",
             "data sampling does not amplify when a private half is carried over",
         ),
         "pair-server": Finding(
             max(server.values()) <= 1,
-            "true epsilon over printed, at most: " + _by_label(server, ".2g"),
+            "true epsilon over printed, at most: " + by_label(server, ".2g"),
             "participants are known to the server and the private half is carried over: neither p "
             "nor q amplifies",
         ),
     }
-
-
-# Figures 4 and 6: whole runs ----------------------------------------------------------------------
-
-
-def scaling(panels: Panels, totals: Mapping[str, Curves], fixed: Setting, most: int) -> Finding:
-    """Whether the printed totals of Figure 4 are of order q sqrt(p T).
-
-    The exponent of T is that between T / 2 and T, those of p and q between the two lower curves.
-
-    Args:
-        panels: of Figure 4.
-        totals: part -> label -> totals up to T = `most`.
-        fixed: p and q of the curve that T is varied on.
-        most: the last T.
-    """
-    (p, by_p), (q, by_q) = (
-        _ascending(panels[part], totals[part], letter)
-        for part, letter in (("(a)", "p"), ("(b)", "q"))
-    )
-    if len(p) < 2 or len(q) < 2 or most < 2:
-        return Finding(None, "exponents need two values of p, of q and of T")
-    half = most // 2
-    growth = np.log(fixed.total_epsilon(most) / fixed.total_epsilon(half)) / np.log(most / half)
-    exponents = {
-        "q": np.log(by_q[1, -1] / by_q[0, -1]) / np.log(q[1] / q[0]),
-        "p": np.log(by_p[1, -1] / by_p[0, -1]) / np.log(p[1] / p[0]),
-        "T": growth,
-    }
-    expected = {"q": 1.0, "p": 0.5, "T": 0.5}
-    return Finding(
-        all(abs(exponents[k] - expected[k]) <= 0.25 for k in expected),
-        "exponents of the printed totals: "
-        + ", ".join(f"{value:.2f} of {k}" for k, value in exponents.items()),
-        "Theorem 3 is about a client's own loss; the total of Theorem 4 has p and q inside epsilon_c, "
-        "and its second term, T epsilon_c (exp(epsilon_c) - 1), grows linearly in T and "
-        "quadratically in p q",
-    )
-
-
-def run_within_target(panels: Panels, rounds: NDArray, target: float) -> Finding:
-    """Whether the delta of Theorem 4 after the last of `rounds` is the target at most."""
-    settings = [s for row in panels.values() for s in row.values()]
-    last = [float(s.total_delta(rounds[-1])) for s in settings]
-    within = [float(s.total_delta(1)) <= target for s in settings]
-    from_the_start = "above the target from T = 1 on" if not any(within) else "within it at T = 1"
-    s = settings[0]
-    spill = float(hoeffding_delta(s.clients, s.beta))
-    return Finding(
-        max(last) <= target,
-        f"T delta_c + delta~ = {min(last):.2g} to {max(last):.2g} at T = {rounds[-1]}; "
-        + from_the_start,
-        (
-            f"already delta~ = {s.slack:g} uses the target up, and each"
-            if s.slack >= target
-            else "each"
-        )
-        + f" round adds delta' = {spill:.1e} and p q {s.local_delta:g}",
-    )
-
-
-def pair_average(
-    panels: Panels, truth: Mapping[str, Mapping[str, Any]], rounds: NDArray, named: bool = False
-) -> Finding:
-    """Whether Theorem 4 holds against one who sees averages only.
-
-    Args:
-        panels: of the figure.
-        truth: part -> label -> what `at_printed_delta` returns.
-        rounds: T, shape (n,).
-        named: the texts name the part of the figure before the label.
-    """
-    margin = _over_printed(panels, rounds, named, lambda p, k: truth[p][k]["average"]["upper"])
-    return Finding(
-        max(margin.values()) <= 1,
-        f"true epsilon at the printed delta at most {_by_label(margin)} of the printed one",
-        "the bracket around the truth reaches above the printed value",
-    )
-
-
-def _over_printed(panels: Panels, rounds: NDArray, named: bool, epsilon: Any) -> dict[str, float]:
-    """Largest ratio of `epsilon(part, label)` to (23a) over `rounds`, by label."""
-    return {
-        f"{part} {label}" if named else label: float(
-            np.max(epsilon(part, label) / s.total_epsilon(rounds))
-        )
-        for part, row in panels.items()
-        for label, s in row.items()
-    }
-
-
-MEMORY = (
-    "data sampling and check-in do not amplify against one who sees the uploads of clients with a "
-    "memory"
-)
-
-
-def target_server(
-    panels: Panels, views: Mapping[str, Mapping[str, Mapping[str, Bracket]]], rounds: NDArray
-) -> Finding:
-    """Whether (23a) holds at the target delta against a server; `views` are those of the figure."""
-    excess = _over_printed(panels, rounds, False, lambda p, k: views[p][k]["server"]["lower"])
-    return Finding(
-        max(excess.values()) <= 1,
-        f"true epsilon over printed, at least, at the worst T: {_by_label(excess)}",
-        MEMORY,
-    )
-
-
-def pair_server(panels: Panels, truth: Mapping[str, Mapping[str, Any]], rounds: NDArray) -> Finding:
-    """Whether Theorem 4 holds against a server; arguments as for `pair_average`."""
-    excess = _over_printed(panels, rounds, True, lambda p, k: truth[p][k]["server"]["lower"])
-    return Finding(
-        max(excess.values()) <= 1,
-        "true epsilon at the printed delta over the printed one, at least, at the worst T: "
-        + _by_label(excess),
-        MEMORY,
-    )
-
-
-def holds_against_server(
-    panels: Panels, truth: Mapping[str, Mapping[str, Any]], rounds: NDArray
-) -> dict[str, list[str]]:
-    """By label and T: whether the pair of Theorem 4 holds against a server ("yes", "no", "open")."""
-    return {
-        label: [
-            "no" if low > formula else "yes" if high <= formula else "open"
-            for formula, low, high in zip(
-                s.total_epsilon(rounds), *truth[part][label]["server"].values(), strict=True
-            )
-        ]
-        for part, row in panels.items()
-        for label, s in row.items()
-    }
-
-
-def grows_with_batch(panels: Panels, totals: Mapping[str, Curves], most: int) -> Finding:
-    """Whether the printed totals of Figure 6 grow with the batch size; they end at T = `most`."""
-    (rates, wor), (_, wr) = (_ascending(panels[part], totals[part], "q") for part in panels)
-    if len(rates) < 2:
-        return undecided("b")
-    return Finding(
-        bool(np.all(np.diff(wor, axis=0) > 0) and np.all(np.diff(wr, axis=0) > 0)),
-        f"WOR at T = {most}: {_listed(wor[:, -1])}; WR: {_listed(wr[:, -1])}",
-        "the curves of two batch sizes cross or coincide",
-    )
-
-
-def replacement_lowers(panels: Panels, totals: Mapping[str, Curves], most: int) -> Finding:
-    """Whether the totals of Figure 6 are lower with replacement, wherever q is."""
-    (q, wor), (smaller_q, wr) = (_ascending(panels[part], totals[part], "q") for part in panels)
-    differ = np.array(smaller_q) < np.array(q)  # one draw a round has the same q in both
-    return Finding(
-        bool(np.all(wr <= wor) and np.all(wr[differ] < wor[differ])),
-        f"WR over WOR at T = {most}: {_listed(wr[:, -1] / wor[:, -1], '.3f')}",
-        "the curves of the two ways of sampling cross or coincide",
-    )
-
-
-def crucial_role(
-    panels: Panels,
-    views: Mapping[str, Mapping[str, Mapping[str, Bracket]]],
-    totals: Mapping[str, Curves],
-    rounds: NDArray,
-) -> Finding:
-    """Whether the smallest batch at least halves the true loss to the server, WOR, at the last T."""
-    ordered = sorted(panels["(a)"], key=lambda label: panels["(a)"][label].q)
-    if len(ordered) < 2:
-        return undecided("b")
-    small, large = ordered[0], ordered[-1]
-    low = views["(a)"][small]["server"]["lower"][-1]
-    high = views["(a)"][large]["server"]["upper"][-1]
-    return Finding(
-        bool(low <= high / 2),
-        f"server, WOR, T = {rounds[-1]}: at least {low:.1f} for {small}, at most {high:.1f} for {large}; "
-        f"the formula has {totals['(a)'][small][-1]:.3g} and {totals['(a)'][large][-1]:.3g}",
-        "a private half that is kept remembers every record that was ever drawn, so that sampling "
-        "only delays the loss",
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -97,41 +97,26 @@ def gaps(runs: Runs, first: str, second: str) -> dict[tuple[float, float], Inter
     return {key: estimate(values - other[key]) for key, values in pick(runs, first).items()}
 
 
-def pooled(runs: Runs, first: str, second: str) -> Interval:
-    """The gap of `gaps` averaged over all p (and learning rates) within each seed."""
-    other = pick(runs, second)
-    return estimate(
-        np.mean([values - other[key] for key, values in pick(runs, first).items()], axis=0)
-    )
+def averages(runs: Runs, method: str) -> dict[str, NDArray]:
+    """Per seed, averaged over p: a method's "final" accuracy and its "wobble", shape (seeds,)."""
+    rows = [one["accuracy"] for (name, _, _), one in runs.items() if name == method]
+    return {
+        "final": np.mean([final(row) for row in rows], axis=0),
+        "wobble": np.mean([wobble(row) for row in rows], axis=0),
+    }
 
 
-def growth(runs: Runs, method: str) -> tuple[list[float], Interval]:
-    """How accuracy grows with p: the mean `whole` accuracy at each p, and the whole gain.
-
-    Returns: means by increasing p, and the accuracy at the largest p minus that at the smallest,
-    paired by seed. `runs` must hold one learning rate only.
-    """
-    rows = [
-        whole(one["accuracy"])
-        for (name, _, _), one in sorted(runs.items(), key=lambda item: item[0][1])
-        if name == method
-    ]
-    return [float(row.mean()) for row in rows], estimate(rows[-1] - rows[0])
+def by_p(runs: Runs, method: str) -> dict[float, NDArray]:
+    """`whole` accuracy of a method in each seed by increasing p; runs of one learning rate."""
+    rows = sorted((p, rate) for name, p, rate in runs if name == method)
+    return {p: whole(runs[method, p, rate]["accuracy"]) for p, rate in rows}
 
 
-def with_minus_without(
-    curves: Mapping[tuple[str, bool], Runs],
-    split: str,
-    method: str,
-    measure: Callable[[ArrayLike], NDArray],
-) -> Interval:
-    """A measure of accuracy curves with replacement minus without, averaged over p in each seed."""
-    rows = [
-        measure(runs["accuracy"]) - measure(curves[split, False][key]["accuracy"])
-        for key, runs in curves[split, True].items()
-        if key[0] == method
-    ]
-    return estimate(np.mean(rows, axis=0))
+def late_move(runs: ArrayLike) -> float:
+    """Mean accuracy in the last quarter of the evaluated rounds minus that in the quarter before."""
+    runs = np.asarray(runs, dtype=float)
+    quarter = max(1, runs.shape[1] // 4)
+    return float(final(runs).mean() - runs[:, -2 * quarter : -quarter].mean())
 
 
 def loudness(runs: Mapping[str, NDArray]) -> dict[str, float]:

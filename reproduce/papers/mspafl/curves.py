@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from repro._validate import in_unit, positive
 from repro.accounting import GaussianMechanism
 from repro.accounting._losses import threshold
-from repro.accounting._pld import one_sided
+from repro.accounting._pld import one_sided, self_compositions
 from repro.accounting.mspafl import printed
 from repro.accounting.mspafl.round import AveragedUploads
 from repro.accounting.mspafl.run import (
@@ -175,11 +175,11 @@ def ended_run(
     # upper ends are alike in both directions, since a record is replaced
     sides = one_sided(single, "remove" if method == "upper" else "both")
     target = np.array([delta])
-
-    def epsilon(count: int) -> float:
-        return max(float(threshold(side.self_compose(count), target)[0]) for side in sides)
-
-    return np.array([epsilon(int(count)) for count in rounds])
+    found = [
+        [threshold(composed, target)[0] for composed in self_compositions(side, map(int, rounds))]
+        for side in sides
+    ]
+    return np.max(found, axis=0)
 
 
 def server_run(
@@ -263,7 +263,52 @@ def at_printed_delta(setting: Setting, rounds: NDArray) -> dict[str, Bracket]:
         found["average"]["upper"][some] = average_upper(setting, rounds[some], delta[some])
         for end, values in server_run(setting, rounds[some], delta[some]).items():
             found["server"][end][some] = values
+    # in round 1 nothing has been kept yet
+    for place in np.flatnonzero(some & (rounds == 1)):
+        for name, clients in (("server", 1), ("average", setting.clients)):
+            first = setting.uploads(clients, setting.q).epsilon(float(delta[place]))
+            for end in found[name]:
+                found[name][end][place] = first
     return found
+
+
+def over_printed(
+    panels: Panels, views: Mapping[str, Mapping[str, Mapping[str, Bracket]]], rounds: NDArray
+) -> dict[str, dict[str, dict[str, Bracket]]]:
+    """`views` of whole runs, part -> label -> view -> end, divided by (23a) at `rounds`."""
+    return {
+        part: {
+            label: {
+                view: {
+                    end: e / panels[part][label].total_epsilon(rounds) for end, e in ends.items()
+                }
+                for view, ends in found.items()
+            }
+            for label, found in row.items()
+        }
+        for part, row in views.items()
+    }
+
+
+def small_batch(fixed: Setting) -> Setting:
+    """A setting of Figure 6 beside those of Figures 3 and 4: one record a step, and few check-ins."""
+    return replace(fixed, p=0.1, q=5 / 325)
+
+
+def last_round(
+    settings: Mapping[str, Setting], views: Mapping[str, Mapping[str, Bracket]], local: float
+) -> dict[str, tuple[float, dict[str, dict[str, float]]]]:
+    """The formula of one round and each view at their last local epsilon, by setting in words."""
+    return {
+        f"p = {s.p:g}, q = {s.q:.2g}": (
+            float(s.round_epsilon(local)),
+            {
+                view: {end: float(values[-1]) for end, values in ends.items()}
+                for view, ends in views[label].items()
+            },
+        )
+        for label, s in settings.items()
+    }
 
 
 def local_totals(

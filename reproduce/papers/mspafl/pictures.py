@@ -1,4 +1,4 @@
-"""The pictures of Figures 3 to 6 of MS-PAFL: printed curves, and beside them what adversaries learn."""
+"""The pictures of Figures 3 to 6 of MS-PAFL: the paper's panels first, the truth below at equal δ."""
 
 from __future__ import annotations
 
@@ -11,218 +11,336 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
 
 from repro.report import style
 
-_PLACES = {"server": 1, "average": 2}
-"""View -> place in the palette; ", ended" shares the place of its view and is dotted."""
+Curves = Mapping[str, np.ndarray]
+"""Label -> values of one curve, shape (n,)."""
 
-_CURVES = (0, 4, 3, 5, 7)
-"""Places in the palette of the printed curves, which no view has."""
+Views = Mapping[str, Mapping[str, Mapping[str, np.ndarray]]]
+"""Label -> view -> "lower", "upper" -> values, shape (n,)."""
 
-RUN_VIEWS = {
-    "server": "server sees uploads (bracket)",
-    "server, ended": "server, if nothing were kept",
-    "average": "averaged models only (bracket)",
-    "average, ended": "averaged models, if nothing were kept",
-}
-"""View -> words of the legend, for whole runs."""
+WIDTH = 7.0
+"""Inches, of all pictures here."""
 
-ROUND_VIEWS = {
-    "server": "server sees uploads",
-    "server, ended": "server, if nothing were kept",
-    "average": "averaged model only (bracket)",
-    "average, ended": "averaged model, if nothing were kept",
-}
-"""View -> words of the legend, for one round."""
-
-_PRINTED = style.line(6)["color"]
-_ENDED = ", ended"
+_SMALL = 7.2  # points, of labels at curves
+_LINE = 0.085  # of a panel's height, between two labels
+_SERVER, _AVERAGE = 1, 2  # places in the palette, where a colour stands for an adversary
+_NOT_KEPT = (0, (1, 1.6))  # dashes of what holds if nothing were kept
 
 
-def adversary_grid(
-    rows: Sequence[tuple[str, np.ndarray, Mapping[str, np.ndarray], np.ndarray, Mapping]],
-    *,
-    xlabel: str,
-    ylabel: str,
-    xscale: str = "log",
-    floor: float | None = None,
-    names: Mapping[str, str],
-    budgets: int = 0,
-) -> tuple[Figure, list[Axes]]:
-    """One row a part of the figure: the paper's curves, then one panel a setting with the truth.
+# Axes ---------------------------------------------------------------------------------------------
+
+
+def number(value: float) -> str:
+    """`value` as an axis says it: 0.05, 20, 1,000, and 10⁻⁵ below a thousandth."""
+    if value > 0 and value < 0.999e-3:
+        power = int(np.floor(np.log10(value) + 1e-9))
+        factor = value / 10.0**power
+        lifted = "10" + str(power).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+        return lifted if abs(factor - 1) < 1e-6 else f"{factor:.2g}·{lifted}"
+    return f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"
+
+
+def log_axis(axis: Axes, way: str, low: float, high: float) -> None:
+    """A logarithmic axis from `low` to `high` with plain ticks: decades, or 1, 2, 5 over two decades.
 
     Args:
-        rows: (title, x, label -> printed curve, x of the views, label -> view -> "lower"/"upper" ->
-            values); the labels of both mappings agree, rows may have different numbers of them.
-        xlabel, ylabel: with units.
-        xscale: matplotlib's name; the vertical axes are logarithmic.
-        floor: lower end of the vertical axes.
-        names: view -> words for the legend; views without words are not drawn.
-        budgets: number of extra panels in a last row, left empty for `budget`.
-
-    Returns:
-        the figure, and the extra panels.
-    """
-    columns = 1 + max(len(printed) for _, _, printed, _, _ in rows)
-    height = 2.75 * len(rows) + (1.9 if budgets else 0) + 0.4
-    figure = plt.figure(figsize=(2.75 * columns, height))
-    ratios = [1.0] * len(rows) + ([0.62] if budgets else [])
-    outer = figure.add_gridspec(len(ratios), 1, height_ratios=ratios)
-    for r, (title, x, printed, at, views) in enumerate(rows):
-        axes = outer[r].subgridspec(1, columns).subplots(sharex=True, sharey=True)
-        for k, (label, values) in enumerate(printed.items()):
-            style.curve(axes[0], x, values, _CURVES[k % len(_CURVES)], label=label, marks=5)
-        axes[0].set(title=title, ylabel=ylabel)
-        axes[0].legend(loc="best", fontsize=8)
-        for axis in axes[1 + len(printed) :]:
-            axis.set_visible(False)
-        for axis, (label, values) in zip(axes[1:], printed.items(), strict=False):
-            axis.set_title(label)
-            axis.plot(x, values, color=_PRINTED, ls=(0, (5, 1.5)), lw=1.3)
-            for view in (v for v in names if v in views[label]):
-                _view(axis, at, view, views[label][view])
-        for axis in axes:
-            axis.set(xscale=xscale, yscale="log", xlabel=xlabel)
-        if floor is not None:
-            axes[0].set_ylim(bottom=floor)
-    figure.legend(handles=_handles(names), loc="outside upper center", ncols=3)
-    if not budgets:
-        return figure, []
-    return figure, list(outer[len(rows)].subgridspec(1, budgets).subplots(squeeze=False)[0])
-
-
-def budget(
-    axis: Axes,
-    x: np.ndarray,
-    curves: Mapping[str, np.ndarray],
-    target: float,
-    *,
-    title: str,
-    xlabel: str,
-) -> None:
-    """The delta that goes with printed epsilons, against its target, both axes logarithmic.
-
-    Args:
-        axis: where to draw. x: shape (n,). curves: label -> delta, shape (n,).
-        target: drawn as a horizontal line.
-        title, xlabel: words.
+        axis: of the picture. way: "x" or "y".
+        low, high: its ends, > 0.
     """  # fmt: skip
-    for k, (label, values) in enumerate(curves.items()):
-        style.curve(axis, x, values, _CURVES[k % len(_CURVES)], label=label, marks=5)
-    axis.axhline(target, color=style.MUTED, lw=1.2, ls="-")
-    axis.annotate(
-        f"target {target:g}",
-        (x[-1], target),
-        (0, -3),
-        textcoords="offset points",
-        ha="right",
-        va="top",
-        fontsize=8,
-        color=style.MUTED,
-    )
-    axis.set(title=title, xlabel=xlabel, ylabel="delta", xscale="log", yscale="log")
-    axis.set_ylim(bottom=target / 6)
-    axis.legend(loc="upper left", fontsize=8)
+    decades = np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1)
+    steps = (1,) if np.log10(high / low) > 2.2 else (1, 2, 5)
+    ticks = [step * 10.0**decade for decade in decades for step in steps]
+    getattr(axis, f"set_{way}scale")("log")
+    getattr(axis, f"set_{way}lim")(low, high)
+    one = getattr(axis, f"{way}axis")
+    one.set_major_locator(FixedLocator([x for x in ticks if low * 0.999 <= x <= high * 1.001]))
+    one.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
+    one.set_minor_formatter(NullFormatter())
 
 
-def totals_with_budget(
-    rows: Sequence[tuple[str, np.ndarray, Mapping[str, np.ndarray], np.ndarray, Mapping]],
-    deltas: Mapping[str, Mapping[str, np.ndarray]],
-    target: float,
-    floor: float,
-) -> Figure:
-    """Figures 4 and 6: printed totals of whole runs, the views, and the delta of Theorem 4 below.
+def spread(wanted: Sequence[float], gap: float) -> np.ndarray:
+    """Places near the wanted ones, in their order, at least `gap` apart; shape (n,)."""
+    order = np.argsort(wanted, kind="stable")
+    placed = np.asarray(wanted, dtype=float)[order]
+    for _ in range(200):
+        short = gap - np.diff(placed)
+        if not np.any(short > 1e-9):
+            break
+        push = np.maximum(short, 0) / 2
+        placed[:-1] -= push
+        placed[1:] += push
+    found = np.empty(len(placed))
+    found[order] = placed
+    return found
+
+
+def end_labels(axis: Axes, ends: Mapping[str, tuple[float, str]]) -> None:
+    """Words to the right of a panel at the height of the curves' ends, none over another.
 
     Args:
-        rows: as for `adversary_grid`.
-        deltas: part -> label -> delta of Theorem 4, at the x of the rows.
-        target: the target delta.
-        floor: lower end of the vertical axes.
+        axis: with its limits set.
+        ends: words -> (height of the curve's end, colour).
     """
-    figure, extra = adversary_grid(
-        rows,
-        xlabel="rounds T",
-        ylabel="epsilon of the run",
-        floor=floor,
-        names=RUN_VIEWS,
-        budgets=len(deltas),
-    )
-    for axis, row, (part, curves) in zip(extra, rows, deltas.items(), strict=True):
-        budget(axis, row[1], curves, target, title=f"{part} delta of Theorem 4", xlabel="rounds T")
+    heights = axis.transLimits.transform(
+        axis.transScale.transform([(axis.get_xlim()[0], height) for height, _ in ends.values()])
+    )[:, 1]
+    for place, (words, (_, colour)) in zip(spread(heights, _LINE), ends.items(), strict=True):
+        axis.text(1.015, place, words, transform=axis.transAxes, color=colour, fontsize=_SMALL,
+                  va="center")  # fmt: skip
+
+
+def _grid(rows: int, height: float, *, ratios: Sequence[float] = ()) -> tuple[Figure, Any]:
+    figure = plt.figure(figsize=(WIDTH, height))
+    return figure, figure.add_gridspec(rows, 2, height_ratios=ratios or None, wspace=0.06)
+
+
+def printed_panel(
+    axis: Axes, x: np.ndarray, curves: Curves, *, title: str, xlabel: str, ylabel: str, form: str
+) -> None:
+    """One panel of the paper: its formula, each curve with its label and last value at its end.
+
+    The axes keep the limits and scales that they have. `form` formats the last values.
+    """
+    ends = {}
+    for k, (label, values) in enumerate(curves.items()):
+        style.curve(axis, x, values, k, marks=5)
+        ends[f"{label}: {values[-1]:{form}}"] = float(values[-1]), style.line(k)["color"]
+    axis.set(title=title, xlabel=xlabel, ylabel=ylabel)
+    end_labels(axis, ends)
+
+
+# Figure 3 -----------------------------------------------------------------------------------------
+
+
+def one_round(
+    local: np.ndarray, printed: Mapping[str, Curves], titles: Mapping[str, str],
+    rows: Mapping[str, tuple[float, Mapping[str, Mapping[str, np.ndarray]]]],
+) -> Figure:  # fmt: skip
+    """Figure 3: Corollary 1 in (a) and (b), and in (c) what two adversaries can learn, at equal δ.
+
+    Args:
+        local: local epsilons, shape (n,).
+        printed: part -> label -> formula, shape (n,).
+        titles: part -> its title.
+        rows: setting in words -> (formula, view -> "lower", "upper" -> one value), for (c).
+    """
+    ratios = 2.5, 0.8 + 0.33 * len(rows)
+    figure = plt.figure(figsize=(WIDTH, 1.1 * sum(ratios)))
+    above, below = figure.subfigures(2, 1, height_ratios=ratios)
+    grid = above.add_gridspec(1, 2, wspace=0.06)
+    top = 1.06 * max(float(np.max(v)) for row in printed.values() for v in row.values())
+    for k, (part, curves) in enumerate(printed.items()):
+        axis = above.add_subplot(grid[0, k])
+        axis.set(xlim=(0, local[-1]), ylim=(0, top))
+        words = {"xlabel": "local ε of an upload", "ylabel": "" if k else "central ε of one round"}
+        printed_panel(axis, local, curves, title=titles[part], **words, form=".2g")
+    _dots(below.add_subplot(), rows)
     return figure
 
 
-def local_totals(found: Mapping[str, Any], x: np.ndarray, at: np.ndarray, target: float) -> Figure:
-    """Figure 5: a client's own loss, one row a local epsilon: printed, true, and the printed delta.
+def _dots(axis: Axes, rows: Mapping[str, tuple[float, Any]]) -> None:
+    """One row a setting: the printed epsilon, and what the two adversaries can learn.
+
+    A lower end of 0 is drawn to the left edge.
+    """
+    values = [e for _, views in rows.values() for view in views.values() for e in view.values()]
+    values += [formula for formula, _ in rows.values()]
+    low, high = 0.6 * min(float(v) for v in values if v > 0), 1.6 * float(np.max(values))
+    for place, (formula, views) in enumerate(rows.values()):
+        for name, k, up in (("server", _SERVER, -0.16), ("average", _AVERAGE, 0.16)):
+            look = style.line(k)
+            for view, face in ((name, look["color"]), (f"{name}, ended", "white")):
+                ends = [max(float(views[view][end]), low) for end in ("lower", "upper")]
+                axis.plot(ends, [place + up] * 2, color=look["color"], ls="-", lw=3, alpha=0.5,
+                          solid_capstyle="butt")  # fmt: skip
+                axis.plot(ends[1], place + up, marker=look["marker"], mfc=face, ls="none",
+                          mec=look["color"], ms=5)  # fmt: skip
+        axis.plot(formula, place, marker="o", mfc="none", mec="black", mew=1.3, ms=9, ls="none")
+        times = [float(views[name]["upper"]) / formula for name in ("server", "average")]
+        for column, (value, k) in enumerate(zip(times, (_SERVER, _AVERAGE), strict=True)):
+            axis.text(1.03 + 0.1 * column, place, f"{number(float(f'{value:.2g}'))}×", color=style.line(k)["color"],
+                      transform=axis.get_yaxis_transform(), va="center", fontsize=8)  # fmt: skip
+    log_axis(axis, "x", low, high)
+    axis.set_yticks(range(len(rows)), list(rows))
+    axis.set(ylim=(len(rows) - 0.4, -0.6), xlabel="ε of one round at the formula's own δ")
+    axis.set_title("(c) the formula, and what the worst client can lose", loc="left")
+    for column, (words, k) in enumerate((("server", _SERVER), ("average", _AVERAGE))):
+        axis.text(1.015 + 0.11 * column, 1.01, words, color=style.line(k)["color"], fontsize=7.5,
+                  transform=axis.transAxes)  # fmt: skip
+    handles = [_hollow("Corollary 1", "o", "black", 8)]
+    for words, k in (("server that sees the uploads", _SERVER), ("averaged model only", _AVERAGE)):
+        look = style.line(k)
+        handles.append(Line2D([], [], color=look["color"], marker=look["marker"], ms=5, lw=3,
+                              alpha=0.8, label=words))  # fmt: skip
+    handles.append(_hollow("the same, if nothing were kept", "s", style.MUTED, 5))
+    axis.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.45, -0.2), ncols=4,
+                fontsize=_SMALL, columnspacing=1.2, handlelength=1.6)  # fmt: skip
+
+
+def _hollow(words: str, marker: str, colour: str, size: float) -> Line2D:
+    return Line2D([], [], marker=marker, mfc="none", mec=colour, ms=size, ls="none", label=words)
+
+
+# Figures 4 and 6 ----------------------------------------------------------------------------------
+
+
+def totals(
+    x: np.ndarray, printed: Mapping[str, Curves], at: np.ndarray,
+    pair: Mapping[str, Views], target: Mapping[str, Views], words: Mapping[str, Any],
+) -> Figure:  # fmt: skip
+    """Figures 4 and 6: Theorem 4, the truth at the δ of Theorem 4 over it, the truth at the target δ.
+
+    Args:
+        x: T of the printed curves. printed: part -> label -> Theorem 4.
+        at: T of the others, shape (n,).
+        pair: part -> label -> view -> true over printed epsilon at the δ of Theorem 4.
+        target: likewise at the target, as ratios or as epsilons.
+        words: "titles" (part -> title), "pair" and "target" (their titles), "target y" (axis).
+    """  # fmt: skip
+    figure, grid = _grid(3, 8.6, ratios=[1.25, 1.0, 1.0])
+    both = [v for row in printed.values() for v in row.values()]
+    low, high = (f(float(np.min(v) if f is np.floor else np.max(v)))
+                 for f, v in ((np.floor, np.log10(both)), (np.ceil, np.log10(both))))  # fmt: skip
+    for k, part in enumerate(printed):
+        axis = figure.add_subplot(grid[0, k])
+        log_axis(axis, "x", float(x[0]), float(x[-1]))
+        log_axis(axis, "y", 10.0**low, 10.0**high)
+        labels = {"xlabel": "", "ylabel": "" if k else "central ε of T rounds"}
+        printed_panel(axis, x, printed[part], title=words["titles"][part], **labels, form=".3g")
+    for row, (views, title, label) in enumerate(
+        (
+            (pair, words["pair"], "true ε / printed ε"),
+            (target, words["target"], words["target y"]),
+        ),
+        start=1,
+    ):
+        ends = _range(views)
+        for k, part in enumerate(printed):
+            axis = figure.add_subplot(grid[row, k])
+            log_axis(axis, "x", float(x[0]), float(x[-1]))
+            log_axis(axis, "y", *ends)
+            letter = "abcdef"[2 * row + k]
+            adversaries(axis, at, views[part], ratio="/" in label)
+            axis.set(title=f"({letter}) {title}", ylabel="" if k else label)
+            axis.set_xlabel("rounds T" if row == 2 else "")
+    figure.legend(
+        handles=[
+            Patch(color=style.MUTED, alpha=0.4, label="server that sees the uploads (bracket)"),
+            Line2D([], [], color=style.MUTED, lw=1.3, ls=_NOT_KEPT,
+                   label="averaged models only (upper bound)"),
+        ],
+        loc="outside upper center", ncols=3, fontsize=8, handlelength=2.2,
+    )  # fmt: skip
+    return figure
+
+
+def _range(views: Mapping[str, Views]) -> tuple[float, float]:
+    """Ends of a logarithmic axis for all values that are not 0: 1, 2 or 5 times a power of ten."""
+    uppers = [
+        view["upper"] for row in views.values() for one in row.values() for view in one.values()
+    ]
+    values = np.concatenate([upper[upper > 0] for upper in uppers])
+    ticks = np.array([step * 10.0**k for k in range(-6, 5) for step in (1, 2, 5)])
+    return (
+        float(ticks[ticks <= 0.8 * values.min()].max()),
+        float(ticks[ticks >= 1.2 * values.max()].min()),
+    )
+
+
+def adversaries(
+    axis: Axes, at: np.ndarray, views: Views, *, ratio: bool, names: Mapping[str, str] | None = None
+) -> None:
+    """What the two adversaries can learn, in the colours of the printed curves.
+
+    A lower end of 0 is drawn to the lower edge. `ratio` draws the line at 1.
+    """
+    floor = axis.get_ylim()[0]
+    ends = {}
+    for k, (label, found) in enumerate(views.items()):
+        look = style.line(k)
+        server = found["server"]
+        low = np.maximum(server["lower"], floor)
+        high = np.where(server["upper"] > 0, server["upper"], np.nan)
+        axis.fill_between(at, low, high, color=look["color"], alpha=0.25, lw=0)
+        axis.plot(at, high, color=look["color"], ls="-", lw=1.2, marker=look["marker"], ms=3.5)
+        axis.plot(at, low, color=look["color"], ls="-", lw=0.7)
+        average = np.where(found["average"]["upper"] > 0, found["average"]["upper"], np.nan)
+        axis.plot(at, average, color=look["color"], ls=_NOT_KEPT, lw=1.4)
+        said = (names or {}).get(label, label)
+        ends[f"{said}: {_between(server)}"] = float(high[-1]), look["color"]
+    if ratio:
+        axis.axhline(1, color="black", lw=0.9, ls="-")
+    end_labels(axis, ends)
+
+
+def _between(bracket: Mapping[str, np.ndarray]) -> str:
+    """The last value of a bracket: one number where both ends agree to two digits."""
+    low, high = (f"{float(bracket[end][-1]):.2g}" for end in ("lower", "upper"))
+    return high if low == high else f"{low}–{high}"
+
+
+# Figure 5 -----------------------------------------------------------------------------------------
+
+_METHODS = {"WR": 0, "WOR": 1, "DP-FedAvg": 6}
+"""Method -> place in the palette."""
+
+
+def local_totals(found: Mapping[str, Any], x: np.ndarray, at: np.ndarray) -> Figure:
+    """Figure 5: a client's own loss: Theorem 3 above, and below what the server can learn, at equal δ.
 
     Args:
         found: what `curves.local_totals` returns.
         x: T of the printed curves.
         at: T of the other curves.
-        target: the target delta.
     """
-    places = {"WR": 0, "WOR": 1, "DP-FedAvg": 6}
     names = list(found["printed"])
-    figure, axes = plt.subplots(
-        len(names), 3, figsize=(10.4, 3.2 * len(names)), sharex=True, squeeze=False
-    )
-    for k, (row, name) in enumerate(zip(axes, names, strict=True)):
-        for method, place in places.items():
-            truth, delta = found["truth"][name][method], found["delta"][name][method]
-            style.curve(row[0], x, found["printed"][name][method], place, label=method, marks=5)
-            style.band(row[1], at, truth["lower"], truth["upper"], k=place, label=method, marks=7)
-            some = delta > 0
-            style.curve(row[2], at[some], delta[some], place, label=method, marks=7)
-        row[1].plot(
-            at,
-            found["ended"][name]["WOR"],
-            color=style.MUTED,
-            ls=(0, (1, 1.6)),
-            label="WOR, if nothing were kept",
+    figure = plt.figure(figsize=(WIDTH, 5.9))
+    grid = figure.add_gridspec(2, len(names), wspace=0.06)
+    for k, name in enumerate(names):
+        curves, truth = found["printed"][name], found["truth"][name]
+        shown = [*curves.values(), *(v for row in truth.values() for v in row.values())]
+        low = min(float(v[v > 0].min()) for v in shown if np.any(v > 0))
+        limits = (
+            10.0 ** np.floor(np.log10(low)),
+            10.0 ** np.ceil(np.log10(1.2 * max(v.max() for v in shown))),
         )
-        part = f"({chr(ord('a') + k)})"
-        row[0].set(
-            title=f"{part} Theorem 3, local epsilon {name}",
-            ylabel="epsilon of the run",
-            ylim=(5e-4, 200),
-        )
-        row[1].set(title=f"{part} what the server learns", ylim=(5e-4, 200))
-        row[2].set(
-            title=f"{part} delta of the printed value, at least", ylabel="delta", ylim=(2e-5, 1.5)
-        )
-        row[2].axhline(target, color=style.MUTED, lw=1.2, ls="-")
-        for axis in row:
-            axis.set(xscale="log", yscale="log")
-    for axis in axes[-1]:
-        axis.set_xlabel("rounds T")
-    axes[0, 0].legend(loc="upper left")
-    axes[0, 1].legend(loc="upper left", fontsize=7.5)
+        axes = [figure.add_subplot(grid[row, k]) for row in (0, 1)]
+        for axis in axes:
+            log_axis(axis, "x", float(x[0]), float(x[-1]))
+            log_axis(axis, "y", *limits)
+        ends = {}
+        for method, place in _METHODS.items():
+            style.curve(axes[0], x, curves[method], place, marks=5)
+            last = float(curves[method][-1])
+            ends[f"{method}: {last:.3g}"] = last, style.line(place)["color"]
+        end_labels(axes[0], ends)
+        _server(axes[1], found, name, at)
+        axes[0].set_title(f"({'ab'[k] if k < 2 else k}) Theorem 3, local ε = {name}")
+        axes[1].set_title(f"({'cd'[k] if k < 2 else k}) what the worst client can lose")
+        axes[1].set_xlabel("rounds T")
+        if not k:
+            for axis in axes:
+                axis.set_ylabel("client's ε of T rounds")
     return figure
 
 
-def _view(axis: Axes, x: np.ndarray, view: str, values: Mapping[str, np.ndarray]) -> None:
-    look = style.line(_PLACES[view.removesuffix(_ENDED)])
-    if view.endswith(_ENDED):
-        axis.plot(x, values["upper"], color=look["color"], ls=(0, (1, 1.6)), lw=1.4)
-        return
-    axis.fill_between(x, values["lower"], values["upper"], color=look["color"], alpha=0.25, lw=0)
-    axis.plot(x, values["upper"], color=look["color"], ls="-", lw=1.3, marker=look["marker"], ms=3)
-    axis.plot(x, values["lower"], color=look["color"], ls="-", lw=0.8)
-
-
-def _handles(names: Mapping[str, str]) -> list[Line2D | Patch]:
-    handles: list[Line2D | Patch] = [
-        Line2D([], [], color=_PRINTED, ls=(0, (5, 1.5)), lw=1.3, label="the paper's formula")
-    ]
-    for view, words in names.items():
-        look = style.line(_PLACES[view.removesuffix(_ENDED)])
-        if view.endswith(_ENDED):
-            line = Line2D([], [], color=look["color"], ls=(0, (1, 1.6)), lw=1.4, label=words)
-            handles.append(line)
-        else:
-            handles.append(
-                Line2D([], [], color=look["color"], marker=look["marker"], ms=4, lw=5, alpha=0.5,
-                       label=words)
-            )  # fmt: skip
-    return handles
+def _server(axis: Axes, found: Mapping[str, Any], name: str, at: np.ndarray) -> None:
+    """What the server can learn of each method, and the printed curve without replacement."""
+    floor, ends = axis.get_ylim()[0], {}
+    for method, place in _METHODS.items():
+        look, bracket = style.line(place), found["truth"][name][method]
+        low = np.maximum(bracket["lower"], floor)
+        axis.fill_between(at, low, bracket["upper"], color=look["color"], alpha=0.25, lw=0)
+        axis.plot(at, bracket["upper"], color=look["color"], ls=look["linestyle"], lw=1.2,
+                  marker=look["marker"], ms=3.5)  # fmt: skip
+        ends[f"{method}: {_between(bracket)}"] = float(bracket["upper"][-1]), look["color"]
+    ended, stated = found["ended"][name]["WOR"], found["stated"][name]["WOR"]
+    colour = style.line(_METHODS["WOR"])["color"]
+    axis.plot(at, ended, color=colour, ls=_NOT_KEPT, lw=1.3)
+    ends["WOR, nothing kept"] = float(ended[-1]), colour
+    axis.plot(at, stated, color=colour, ls="none", marker="s", mfc="white", ms=5)
+    ends["WOR, Theorem 3"] = float(stated[-1]), colour
+    end_labels(axis, ends)

@@ -11,7 +11,7 @@ import numpy as np
 
 from repro._validate import choice, integer
 from repro.accounting.mspafl.printed import local_sigma
-from repro.datasets.adult import Table, load_adult, load_adult_stand_in
+from repro.datasets.adult import Table, load_adult
 from repro.federated.client_data import deal
 from repro.federated.mspafl.algorithm import Array, LocalTraining, Round, Variant, train
 from repro.models.logistic import recall, signed
@@ -51,7 +51,7 @@ def mspafl_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
     """All variants of one federation: test accuracy against rounds.
 
     Args:
-        config: JSON-able, all keys required: "data" ("adult", or "stand_in": generated records),
+        config: JSON-able, all keys required: "data" ("adult"),
             "features" (as in `load_adult`), "test_records" (the first ones of the test part),
             "split" (as in `deal`), "clients" (N), "records" (|D_i|), "steps" (Q), "batch" (b),
             "replacement", "regularisation" (gamma), "clip" (C), "sigma", "rounds" (T),
@@ -117,7 +117,7 @@ def mspafl_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
         "majority": round(float((test.labels == favourite).mean()), _DIGITS),
         "size": size,
         "data": {
-            "source": training.source, "sha256": training.sha256, "stand_in": training.stand_in,
+            "source": training.source, "sha256": training.sha256,
         },
     }  # fmt: skip
 
@@ -240,10 +240,8 @@ _KEYS = {
 
 def _load(data: str, features: str, test_records: int) -> tuple[Table, Table]:
     """Training part and the first `test_records` of the test part."""
-    load = {"adult": load_adult, "stand_in": load_adult_stand_in}[
-        choice("data", data, ("adult", "stand_in"))
-    ]
-    training, test = load("train", features), load("test", features)
+    choice("data", data, ("adult",))
+    training, test = load_adult("train", features), load_adult("test", features)
     kept = slice(integer("test_records", test_records, 1, len(test)))
     if len(np.unique(test.labels[kept])) != 2:
         raise ValueError(f"test_records must reach records of both classes, got {test_records}")

@@ -1,12 +1,12 @@
-"""Figure 2 of MS-PAFL: its tables, its data and its claims, on whatever runs are at hand.
+"""Figure 2 of MS-PAFL: its tables, its data, its conditions and its claims, on whatever runs are at hand.
 
-Differences are taken within each seed and count when their 95 % interval over the seeds excludes
-zero. With one seed there is no interval, and nothing is decided. The texts are built from the
-numbers.
+All comparisons of the figure are decided together, by `reproduce.papers.statistics.Comparisons`. With
+one seed there is no interval, and nothing is decided. The texts are built from the numbers.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,11 +15,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from repro.accounting.mspafl.printed import sampling_ratio
+from reproduce.notebook import Workbook
 from reproduce.papers.mspafl import compare
-from reproduce.papers.mspafl.claims import Finding
 from reproduce.papers.mspafl.compare import Runs
 from reproduce.papers.mspafl.runs import METHODS
-from reproduce.papers.statistics import Interval, final
+from reproduce.papers.statistics import Answer, Comparisons, final
 
 SPLITS = {"one_label": "one label per client", "shuffled": "both labels at every client"}
 NAMES = {
@@ -30,8 +30,23 @@ NAMES = {
     "dp_fedavg": "DP-FedAvg, no splitting",
     "fedavg": "FedAvg, no noise",
 }
-_SLIGHTLY = 0.001  # the smallest gain in accuracy that we call "slightly higher"
-_STEADIER = 0.01  # the smallest share of its size by which a change must be smaller to be steadier
+CLAIMS = (
+    "grows-with-p",
+    "wr-ends-higher",
+    "wor-steadier",
+    "beats-dp-fedavg",
+    "highly-accurate",
+    "utility-kept",
+    "uploads-inform",
+)
+_LEARNS = 0.02  # how far FedAvg must be above the most frequent class for the model to learn
+_FLAT = 0.01  # how far accuracy without noise may move from the third quarter to the last
+_NOISE_FREE = ("fedavg", "split_clean", "alone")
+_PAIRS = {
+    "beats-dp-fedavg": ("mspafl", "dp_fedavg"),
+    "utility-kept": ("alone", "mspafl"),  # the opposite of the claim
+    "uploads-inform": ("mspafl", "noise_only"),
+}
 
 Curves = Mapping[tuple[str, bool], Runs]
 Readings = Mapping[tuple[str, str], Runs]
@@ -130,168 +145,164 @@ def numbers(
     }
 
 
-# Claims -------------------------------------------------------------------------------------------
+# Conditions and claims ----------------------------------------------------------------------------
 
 
-def _by_split(intervals: Mapping[str, Interval], after: str, digits: int = 1) -> str:
-    return ", ".join(f"{SPLITS[s]} {one.text(digits)} {after}" for s, one in intervals.items())
-
-
-def _one_seed(curves: Curves) -> Finding | None:
-    """The answer to every question where there is a single seed."""
-    runs = next(iter(curves["one_label", False].values()))
-    if len(runs["accuracy"]) > 1:
-        return None
-    return Finding(None, "one seed gives no interval")
-
-
-def grows_with_p(curves: Curves) -> Finding:
-    """Whether accuracy, averaged over all rounds, grows with p in all panels."""
-    if one := _one_seed(curves):
-        return one
-    rates = sorted({p for _, p, _ in curves["one_label", False]})
-    if len(rates) < 2:
-        return Finding(None, "growth needs two values of p")
-    grown, texts = [], []
-    for (split, replacement), runs in curves.items():
-        means, gain = compare.growth(runs, "mspafl")
-        grown.append(bool(np.all(np.diff(means) > 0) and gain.sign > 0))
-        if not replacement:
-            _, hollow = compare.growth(runs, "noise_only")
-            texts.append(
-                f"{SPLITS[split]}: {', '.join(f'{100 * x:.1f}' for x in means)} %, gain "
-                f"{gain.text()} points, with uploads of pure noise {hollow.text()}"
-            )
-    return Finding(
-        all(grown),
-        f"p = {', '.join(f'{x:g}' for x in rates)}, mean over all rounds, WOR"
-        + (" (WR alike): " if len(set(grown)) == 1 else ": ")
-        + "; ".join(texts),
-        "the accuracies do not increase in all panels, or the gain is within the noise of the seeds",
-    )
-
-
-def replacement(curves: Curves, records: int, draws: int) -> dict[str, Finding]:
-    """With replacement against without.
+def conditions(
+    curves: Curves, p: Sequence[float], rate: float, majority: float
+) -> dict[str, tuple[bool, str]]:
+    """What must hold of the runs before they can test the paper: "learns" and "converged".
 
     Args:
         curves: runs by split and replacement.
-        records: of a client.
-        draws: of a client in a round, Q b.
+        p: check-in probabilities. rate: the step size.
+        majority: accuracy of always answering the most frequent class.
 
     Returns:
-        "wr-ends-higher" and "wor-steadier".
-    """
-    if one := _one_seed(curves):
-        return {"wr-ends-higher": one, "wor-steadier": one}
-    ends = {s: compare.with_minus_without(curves, s, "mspafl", final) for s in SPLITS}
-    calm = {s: compare.with_minus_without(curves, s, "mspafl", compare.wobble) for s in SPLITS}
-    size = {
-        s: np.mean(
-            [compare.wobble(one["accuracy"]) for (m, *_), one in curves[s, False].items()
-             if m == "mspafl"]
+        Condition -> (holds, evidence).
+    """  # fmt: skip
+    best = float(final(curves["shuffled", False]["fedavg", max(p), rate]["accuracy"]).mean())
+    moves = {
+        f"{NAMES[method]}, {words}": float(
+            np.mean(
+                [compare.late_move(curves[split, False][method, x, rate]["accuracy"]) for x in p]
+            )
         )
-        for s in SPLITS
-    }  # fmt: skip
+        for split, words in SPLITS.items()
+        for method in _NOISE_FREE
+    }
+    most = max(moves, key=lambda name: abs(moves[name]))
+    return {
+        "learns": (
+            best >= majority + _LEARNS,
+            f"{NAMES['fedavg']}: {100 * best:.1f} %; most frequent class: {100 * majority:.1f} %",
+        ),
+        "converged": (
+            abs(moves[most]) < _FLAT,
+            f"the largest move without noise, mean over p, is {100 * moves[most]:+.2f} points ({most})",
+        ),
+    }
+
+
+def decide(curves: Curves, margin: float, majority: float) -> dict[str, Answer]:
+    """The answers to `CLAIMS`, decided together.
+
+    A claim holds when it holds in both ways of spreading the labels; one is enough for
+    "highly-accurate". With one seed nothing is decided, with one p growth is not.
+
+    Args:
+        curves: runs by split and replacement, of one step size.
+        margin: the largest difference in accuracy that counts as none.
+        majority: accuracy of always answering the most frequent class.
+    """
+    first = next(iter(curves["one_label", False].values()))
+    if len(first["accuracy"]) < 2:
+        return dict.fromkeys(CLAIMS, Answer(None, "one seed", "one seed gives no interval"))
+    found = Comparisons(margin)
+    for (split, again), runs in curves.items():
+        rows = compare.by_p(runs, "mspafl").items()
+        for (low, less), (high, more) in itertools.pairwise(rows):
+            name = f"p = {high:g} over {low:g}, {'WR' if again else 'WOR'}, {SPLITS[split]}"
+            found.ahead("grows-with-p", {name: (more, less)})
+    for split, words in SPLITS.items():
+        wor, wr = (compare.averages(curves[split, again], "mspafl") for again in (False, True))
+        found.ahead("wr-ends-higher", {f"WR - WOR, {words}": (wr["final"], wor["final"])})
+        found.ahead("wor-steadier", {f"WR - WOR, {words}": (wr["wobble"], wor["wobble"])})
+        for claim, (one, other) in _PAIRS.items():
+            sides = [compare.averages(curves[split, False], m)["final"] for m in (one, other)]
+            name = f"{NAMES[one]} - {NAMES[other]}, {words}"
+            found.ahead(f"{claim} {split}", {name: tuple(sides)})
+        key = max((x, rate) for _, x, rate in curves[split, False])
+        best = final(curves[split, False]["mspafl", *key]["accuracy"])
+        name = f"MS-PAFL at p = {key[0]:g} - most frequent class, {words}"
+        found.ahead(f"highly-accurate {split}", {name: (best, majority)})
+    answers = found.answers()
+    parts = {
+        claim: [answers[f"{claim} {split}"] for split in SPLITS]
+        for claim in (*_PAIRS, "highly-accurate")
+    }
+    answers |= {
+        "grows-with-p": answers.get("grows-with-p")
+        or Answer(None, "one p", "growth needs two values of p"),
+        "beats-dp-fedavg": _every(parts["beats-dp-fedavg"]),
+        "uploads-inform": _every(parts["uploads-inform"]),
+        "highly-accurate": _some(parts["highly-accurate"]),
+        "utility-kept": _every([_opposite(part) for part in parts["utility-kept"]]),
+    }
+    return {claim: answers[claim] for claim in CLAIMS}
+
+
+def _every(parts: Sequence[Answer]) -> Answer:
+    """The answer to a claim that holds when all its parts do."""
+    answers = [part.holds for part in parts]
+    holds = False if False in answers else None if None in answers else True
+    return _joined(parts, holds)
+
+
+def _some(parts: Sequence[Answer]) -> Answer:
+    """The answer to a claim that holds when one of its parts does."""
+    answers = [part.holds for part in parts]
+    holds = True if True in answers else None if None in answers else False
+    return _joined(parts, holds)
+
+
+def _joined(parts: Sequence[Answer], holds: bool | None) -> Answer:
+    reasons = [part.reason for part in parts if part.holds is holds and part.reason]
+    return Answer(holds, "; ".join(part.text for part in parts), "; ".join(reasons))
+
+
+def _opposite(part: Answer) -> Answer:
+    """The answer to the opposite claim."""
+    if part.holds is None:
+        return part
+    return Answer(not part.holds, part.text, f"against it: {part.text}" if part.holds else "")
+
+
+def hints(
+    curves: Curves, readings: Readings, loud: Loudness, records: int, draws: int
+) -> dict[str, str]:
+    """Why a claim of Figure 2 may fail, by claim, with the numbers at hand.
+
+    Args:
+        curves: runs by split and replacement.
+        readings: runs of the other readings.
+        loud: what `loudness` returns.
+        records: of a client. draws: of a client in a round, Q b.
+    """  # fmt: skip
     q, less_q = (
         float(sampling_ratio(records, draws, replacement=again)) for again in (False, True)
     )
-    return {
-        "wr-ends-higher": Finding(
-            all(one.sign > 0 and one.mean >= _SLIGHTLY for one in ends.values()),
-            "WR minus WOR, mean over p: " + _by_split(ends, "points", 2),
-            f"no such difference: {draws} draws from {records} records give {records * less_q:.1f} "
-            "different ones on average, and the noise is the same in both panels, so nothing "
-            f"favours WR; by Remark 2 the smaller q of WR would allow {100 * (1 - less_q / q):.1f} % "
-            "less noise, which figure 2 does not use",
-        ),
-        "wor-steadier": Finding(
-            all(one.sign > 0 and one.mean >= _STEADIER * size[s] for s, one in calm.items()),
-            "root mean square change between evaluations, WR minus WOR: "
-            + ", ".join(
-                f"{SPLITS[s]} {one.text(2)} of {100 * size[s]:.1f} points"
-                for s, one in calm.items()
-            ),
-            "equally unsteady: the noise moves the curves, and it is the same in both",
-        ),
-    }
-
-
-def against_controls(
-    curves: Curves, readings: Readings, majority: float, loud: Loudness
-) -> dict[str, Finding]:
-    """MS-PAFL against its controls, WOR, mean over p.
-
-    Args:
-        curves: runs by split and replacement, of one learning rate.
-        readings: runs of the other readings.
-        majority: accuracy of always answering the most frequent class.
-        loud: what `loudness` returns.
-
-    Returns:
-        "beats-dp-fedavg", "highly-accurate", "utility-kept" and "uploads-inform".
-    """
-    claims = ("beats-dp-fedavg", "highly-accurate", "utility-kept", "uploads-inform")
-    if one := _one_seed(curves):
-        return dict.fromkeys(claims, one)
-    without = {s: curves[s, False] for s in SPLITS}
-    lead = {s: compare.pooled(runs, "mspafl", "dp_fedavg") for s, runs in without.items()}
-    alone = [compare.pooled(runs, "alone", "dp_fedavg").text() for runs in without.values()]
-    cost = {s: compare.pooled(runs, "mspafl", "alone") for s, runs in without.items()}
-    return {
-        "beats-dp-fedavg": Finding(
-            all(one.sign > 0 for one in lead.values()),
-            "final accuracy, mean over p: "
-            + _by_split(lead, "points ahead")
-            + f"; training alone is ahead of DP-FedAvg by {', '.join(alone)}",
-            "the lead is within the noise of the seeds",
-        ),
-        "highly-accurate": _highly_accurate(without, majority),
-        "utility-kept": Finding(
-            all(one.sign >= 0 for one in cost.values()),
-            "MS-PAFL minus training alone, mean over p: " + _by_split(cost, "points"),
-            "the noisy public half is part of every client's model and is replaced each round: it "
-            "lowers the accuracy of the whole",
-        ),
-        "uploads-inform": _uploads_inform(without, readings, loud),
-    }
-
-
-def _highly_accurate(without: Mapping[str, Runs], majority: float) -> Finding:
-    """Whether MS-PAFL at the largest p beats the most frequent class, in one split at least."""
-    p, rate = max((p, rate) for _, p, rate in without["one_label"])
-    best = {
-        s: compare.estimate(final(runs["mspafl", p, rate]["accuracy"]))
-        for s, runs in without.items()
-    }
-    own, own_noise = (
-        100 * final(without["one_label"][method, p, rate]["own"]).mean()
-        for method in ("mspafl", "noise_only")
-    )
-    return Finding(
-        any(one.low > majority for one in best.values()),
-        f"p = {p:g}: {_by_split(best, '%')}; most frequent class {100 * majority:.1f} %",
-        "always answering the most frequent class is better. High numbers come out when each client "
-        f"is tested on its own single label only: {own:.1f} %, but {own_noise:.1f} % with uploads of "
-        "pure noise",
-    )
-
-
-def _uploads_inform(without: Mapping[str, Runs], readings: Readings, loud: Loudness) -> Finding:
-    """Whether the uploads are worth more than pure noise, in both splits."""
-    use = {s: compare.pooled(runs, "mspafl", "noise_only") for s, runs in without.items()}
+    louder = sorted(1 / power["signal to noise"] for power in loud["one_label"].values())
     further = [
         gap
         for runs in readings.values()
         for gap in compare.gaps(runs, "mspafl", "noise_only").values()
     ]
     gained = [gap.mean for gap in further if gap.sign > 0]
-    louder = sorted(1 / power["signal to noise"] for power in loud["one_label"].values())
-    return Finding(
-        all(one.sign > 0 and one.mean >= _SLIGHTLY for one in use.values()),
-        "MS-PAFL minus uploads of pure noise, mean over p: " + _by_split(use, "points"),
-        f"no difference: the noise of the average has {louder[0]:.0f} to {louder[-1]:.0f} times the "
-        f"power of its signal. Of the {len(further)} further readings (features, step size, labels, "
-        f"p) {len(gained)} show a gain that counts"
-        + (f", the largest {100 * max(gained):.1f} points" if gained else ""),
+    p, rate = max((x, rate) for _, x, rate in curves["one_label", False])
+    own, own_noise = (
+        100 * final(curves["one_label", False][method, p, rate]["own"]).mean()
+        for method in ("mspafl", "noise_only")
     )
+    return {
+        "wr-ends-higher": f"{draws} draws from {records} records with replacement give "
+        f"{records * less_q:.1f} different ones on average, and the noise is the same in both panels; "
+        f"by Remark 2 the smaller q would allow {100 * (1 - less_q / q):.1f} % less noise, which "
+        "Figure 2 does not use",
+        "wor-steadier": "root mean square change between evaluations; the noise moves the curves, and "
+        "it is the same in both",
+        "highly-accurate": "high numbers come out when each client is tested on its own single label "
+        f"only: {own:.1f} %, and {own_noise:.1f} % with uploads of pure noise",
+        "utility-kept": "the noisy public half is part of every client's model and is replaced in each "
+        "round",
+        "uploads-inform": f"the noise of the average has {louder[0]:.0f} to {louder[-1]:.0f} times the "
+        f"power of its signal; of {len(further)} further readings (features, step size, labels, p) "
+        f"{len(gained)} show a gain"
+        + (f", the largest {100 * max(gained):.1f} points" if gained else ""),
+    }
+
+
+def record(book: Workbook, answers: Mapping[str, Answer], why: Mapping[str, str]) -> None:
+    """Hand the answers to the workbook, each with its hint where the claim does not hold."""
+    for claim, answer in answers.items():
+        book.order(claim, answer, "" if answer.holds else why.get(claim, ""))

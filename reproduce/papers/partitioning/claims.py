@@ -17,7 +17,6 @@ Curves = Mapping[str, Mapping[str, NDArray]]
 """Label -> method ("paper", "lower", "upper") -> values along an axis."""
 
 UNSPLIT = "no splitting"
-_INVISIBLE = 1.05  # a ratio below which two points of a picture on a log scale coincide
 
 
 class Finding(NamedTuple):
@@ -75,7 +74,7 @@ def less_epsilon(curves: Curves, significant: float) -> Finding:
     fall, truth = (smallest_fall(curves, method) for method in ("paper", "upper"))
     return Finding(
         fall >= significant and truth >= significant,
-        f"epsilon falls by at least {fall:.1%} as accounted, {truth:.1%} in truth",
+        f"ε falls by at least {fall:.1%} as accounted, {truth:.1%} in truth",
         insignificant(significant),
     )
 
@@ -119,31 +118,12 @@ def beside_poisson(curves: Curves) -> dict[str, NDArray]:
     return {method: _ratio(values, poisson) for method, values in curves["balanced"].items()}
 
 
-def almost_identical(alpha: NDArray, curves: Curves, near: float) -> Finding:
-    """Figure 2: bound (3) and Poisson's curve differ by at most the share `near`."""
-    ratio = beside_poisson(curves)
-    printed = np.abs(ratio["paper"] - 1).max()
-    farthest = max(np.abs(ratio[end] - 1).max() for end in ("lower", "upper"))
-    larger = alpha[ratio["paper"] > 1]
-    side = "bound (3) is nowhere the larger one"
-    if larger.size:
-        side = f"bound (3) is the larger one at orders {larger.min()} to {larger.max()}"
-        if larger.size == np.count_nonzero(alpha >= larger.min()):
-            side = f"above order {larger.min() - 1} bound (3) is the larger one"
-    below = "stays below Poisson's" if np.all(ratio["upper"] < 1) else "may lie above Poisson's"
-    return Finding(
-        bool(printed <= near),
-        f"bound (3) differs from Poisson by up to {printed:.1%}, the truth by up to {farthest:.1%}",
-        f"{side}; the divergence itself {below}",
-    )
-
-
 def same_noise(noise: Mapping[str, float], near: float) -> Finding:
     """Figure 2: the noise for (8, 1e-5) differs by at most the share `near`."""
     apart = noise["balanced"] / noise["Poisson"] - 1
     return Finding(
         abs(apart) <= near,
-        f"sigma for (8, 1e-5): balanced {noise['balanced']:.3f}, Poisson {noise['Poisson']:.3f}, "
+        f"σ for (8, 10⁻⁵): balanced {noise['balanced']:.3f}, Poisson {noise['Poisson']:.3f}, "
         f"{apart:+.2%}",
         f"the noise differs by more than {near:.0%}",
     )
@@ -155,7 +135,7 @@ def much_better(alpha: NDArray, curves: Curves, much: float) -> Finding:
     last = float(ratio["paper"][-1])
     return Finding(
         last <= much,
-        f"at alpha = {alpha[-1]} bound (3) is {last:.2f} of Poisson, the truth "
+        f"at α = {alpha[-1]} bound (3) is {last:.2f} of Poisson, the truth "
         f"{ratio['upper'][-1]:.2f}",
         f"bound (3) is more than {much:.2f} of Poisson",
     )
@@ -189,7 +169,7 @@ def poisson_spikes(curves: Curves) -> Finding:
 
 
 def bound_below(alpha: NDArray, curves: Curves) -> Finding:
-    """Figure 7: bound (3) lies below Poisson's curve at every order."""
+    """Figure 7b: bound (3) lies below Poisson's curve at every order."""
     bound = beside_poisson(curves)["paper"]
     worse = alpha[bound > 1]
     return Finding(
@@ -199,6 +179,12 @@ def bound_below(alpha: NDArray, curves: Curves) -> Finding:
         if worse.size
         else "",
     )
+
+
+def bound_above(alpha: NDArray, curves: Curves) -> Finding:
+    """Figure 7a: bound (3) lies above Poisson's curve at some orders."""
+    below, ours, where = bound_below(alpha, curves)
+    return Finding(not below, ours + (f"; {where}" if where else ""), "bound (3) is nowhere above")
 
 
 def truth_below(alpha: NDArray, curves: Curves) -> Finding:
@@ -227,14 +213,36 @@ def longest(iterations: Sequence[int], curves: Curves, delta: float) -> dict[str
     }
 
 
-def next_run(iterations: Sequence[int], values: NDArray, delta: float) -> str:
-    """How far the shortest run that exceeds delta exceeds it; "" where none does."""
-    over = [(t, d) for t, d in zip(iterations, values, strict=True) if d > delta]
-    if not over:
-        return ""
-    t, value = min(over)
-    unseen = " by less than a picture shows" if value < _INVISIBLE * delta else ""
-    return f"at T = {t} delta is {value:.4g}, above {delta:g}{unseen}"
+def crossings(
+    iterations: Sequence[int], curves: Curves, delta: float
+) -> dict[str, dict[str, float]]:
+    """The length at which each curve reaches delta, interpolated in log delta.
+
+    The ends of the axis stand for curves that begin above delta, or end below it.
+    """
+    axis = np.asarray(iterations, dtype=float)
+    order = np.argsort(axis)
+
+    def crossing(values: NDArray) -> float:
+        heights = np.log(np.maximum(np.asarray(values, dtype=float)[order], 1e-300))
+        return float(np.interp(np.log(delta), heights, axis[order]))
+
+    return {
+        label: {method: crossing(values) for method, values in methods.items()}
+        for label, methods in curves.items()
+    }
+
+
+def pld_longest(iterations: Sequence[int], curves: Curves, delta: float) -> Finding:
+    """Figure 4: Poisson sampling by loss distributions outlasts the Rényi curves of the picture."""
+    reached = crossings(iterations, curves, delta)
+    balanced, epochs, poisson = reached.values()
+    return Finding(
+        poisson["upper"] > max(balanced["paper"], epochs["paper"], poisson["paper"]),
+        f"δ is reached after {poisson['upper']:.1f} iterations (Poisson, PLD), "
+        f"{balanced['paper']:.1f} (balanced, RDP), {poisson['paper']:.1f} (Poisson, RDP)",
+        "a Rényi curve lasts as long",
+    )
 
 
 def longer_in_truth(
@@ -262,9 +270,9 @@ def epochs_cost_more(iterations: Sequence[int], curves: Curves, epoch: int) -> F
     above = np.all(factor > 1) and np.all((epochs["upper"] >= whole["lower"])[several])
     return Finding(
         bool(above and np.all((epochs["lower"] <= 10 * epochs["upper"])[several])),
-        f"by Renyi accounting delta is {factor.min():.2f} to {factor.max():.2f} times that of one "
+        f"by Rényi accounting δ is {factor.min():.2f} to {factor.max():.2f} times that of one "
         "long run",
-        f"somewhere delta of composed epochs is only {factor.min():.2f} times that of one long run",
+        f"somewhere δ of composed epochs is only {factor.min():.2f} times that of one long run",
     )
 
 
@@ -275,21 +283,38 @@ def less_epsilon_balanced(curves: Curves) -> Finding:
     truly = 1 - _ratio(balanced["upper"], poisson["lower"])
     return Finding(
         bool(np.all(saved > 0) and np.all(truly > 0)),
-        f"epsilon is smaller by {saved.min():.1%} to {saved.max():.1%} as accounted, "
+        f"ε is smaller by {saved.min():.1%} to {saved.max():.1%} as accounted, "
         f"{truly.min():.1%} to {truly.max():.1%} in truth",
         "the true curves cross",
     )
 
 
-def nearly_identical(sigma: NDArray, curves: Curves, near: float) -> Finding:
-    """Figure 8b: epsilon of both kinds of subsampling differs by at most the share `near`."""
-    apart = np.abs(_ratio(curves["balanced"]["paper"], curves["Poisson"]["paper"]) - 1)
-    far = np.asarray(sigma)[apart > near]
-    little = far.size and far.max() < np.max(sigma)
+def saved(curves: Curves) -> dict[str, tuple[NDArray, NDArray]]:
+    """Figure 8: Poisson's epsilon, and by which share that of balanced subsampling is smaller.
+
+    "paper" compares the paper's accounting with itself; "lower" and "upper" are the ends of what
+    is saved in truth.
+    """
+    balanced, poisson = curves["balanced"], curves["Poisson"]
+    sides = {"paper": ("paper", "paper"), "lower": ("upper", "lower"), "upper": ("lower", "upper")}
+    return {
+        name: (
+            np.asarray(poisson["paper" if name == "paper" else "upper"]),
+            1 - _ratio(balanced[a], poisson[b]),
+        )
+        for name, (a, b) in sides.items()
+    }
+
+
+def nearly_identical(curves: Curves, near: float, largest: float) -> Finding:
+    """Figure 8b: up to the epsilon `largest`, both kinds of subsampling differ by at most `near`."""
+    epsilon, share = saved(curves)["paper"]
+    apart, used = np.abs(share), np.asarray(epsilon) <= largest
+    if not np.any(used):
+        return Finding(False, f"no ε of the axis is up to {largest:g}", "nothing to compare")
+    beyond = "" if np.all(used) else f", by up to {apart.max():.1%} beyond"
     return Finding(
-        bool(apart.max() <= near),
-        f"as accounted epsilon differs by up to {apart.max():.1%}",
-        "the Renyi curves are farther apart where little noise is used"
-        if little
-        else "the Renyi curves are farther apart at every noise level",
+        bool(apart[used].max() <= near),
+        f"as accounted ε differs by up to {apart[used].max():.1%} where it is at most {largest:g}{beyond}",
+        f"the Rényi curves are more than {near:.0%} apart",
     )

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from repro.accounting import ModelSplitting, PoissonGaussian, compose
-from reproduce.papers.partitioning.claims import Finding
-from reproduce.papers.statistics import alike, order
+from reproduce.papers.statistics import Answer, Comparisons
 
 PAPER_MODELS = ("resnet101", "wrn_40_4")
 
@@ -103,6 +102,11 @@ def reduction(parameters: Mapping[str, Any], results: list[Mapping[str, Any]]) -
         return ""
     sizes = sorted({result["parameters"] for result in results})
     data = results[0]["data"]["subset"] or "8x8 digits in place of CIFAR-10"
+    if parameters["data"] == "letters":
+        data = (
+            "handwritten letters (public) and digits (private, 14x14) in place of CIFAR-10; "
+            f"{data}; one public model for all seeds"
+        )
     held = parameters["records"]
     return (
         f"{data}; networks of {' and '.join(f'{size:,}' for size in sizes)} parameters in place of "
@@ -149,54 +153,42 @@ def table_rows(submodels: Sequence[int]) -> list[str]:
     return ["relaxation"] + [f"{kind}_{d}" for d in submodels for kind in kinds]
 
 
-def table_findings(finals: Mapping[str, NDArray], submodels: Sequence[int]) -> dict[str, Finding]:
-    """The orders that tables 1 and 2 claim, by claim; none with a single seed.
+def table_answers(
+    finals: Mapping[str, NDArray], submodels: Sequence[int], margin: float
+) -> dict[str, Answer]:
+    """What the runs say about the orders of tables 1 and 2, by claim; none with a single seed.
 
     Args:
         finals: final accuracies of every row, shape (seeds,), paired.
         submodels: numbers of submodels, d > 1.
+        margin: the largest difference that counts as none.
     """
     if len(finals["relaxation"]) < 2:
         return {}
-    hint = "reduced network, little data and few seeds; profile paper could tell"
-
-    def reason(unclear: str) -> str:
-        return f"gap not above twice its standard error: {unclear}; {hint}"
-
-    decided = {}
+    found = Comparisons(margin)
     for d in submodels:
-        ranked = order({name: finals[name] for name in (f"amplification_{d}", f"baseline_{d}")})
-        decided[f"amplified-{d}"] = Finding(ranked.holds, ranked.text, reason(ranked.unclear))
-    best_row = {"relaxation": finals["relaxation"]}
-    rivals = {name: order({**best_row, name: finals[name]}) for name in table_rows(submodels)[1:]}
+        sides = finals[f"amplification_{d}"], finals[f"baseline_{d}"]
+        found.ahead(f"amplified-{d}", {f"amplification - baseline, d = {d}": sides})
+    rivals = table_rows(submodels)[1:]
     if rivals:
-        behind = "; ".join(ranked.unclear for ranked in rivals.values() if not ranked.holds)
-        leads = ", ".join(
-            f"{100 * (finals['relaxation'] - finals[name]).mean():.1f} ahead of {name}"
-            for name in rivals
-        )
-        decided["relaxation-best"] = Finding(not behind, f"in points: {leads}", reason(behind))
+        full = finals["relaxation"]
+        pairs = {f"relaxation - {name.replace('_', ' ')}": (full, finals[name]) for name in rivals}
+        found.ahead("relaxation-best", pairs)
     if len(submodels) > 1:
-        pairs = [
-            order({f"{kind}_{d}": finals[f"{kind}_{d}"] for d in sorted(submodels)})
-            for kind in ("baseline", "amplification")
-        ]
-        behind = "; ".join(ranked.unclear for ranked in pairs if not ranked.holds)
-        text = "; ".join(ranked.text for ranked in pairs)
-        decided["fewer-better"] = Finding(not behind, text, reason(behind))
-    return decided
+        few, many = min(submodels), max(submodels)
+        pairs = {
+            f"{kind}, d = {few} - d = {many}": (finals[f"{kind}_{few}"], finals[f"{kind}_{many}"])
+            for kind in ("amplification", "baseline")
+        }
+        found.ahead("fewer-better", pairs)
+    return found.answers()
 
 
-def sampling_findings(finals: Mapping[str, NDArray]) -> dict[str, Finding]:
-    """Whether balanced and Poisson sampling are about equally accurate; none with a single seed."""
-    decided = {}
+def sampling_answers(finals: Mapping[str, NDArray], margin: float) -> dict[str, Answer]:
+    """Whether balanced and Poisson sampling are equally accurate; none with a single seed."""
+    found = Comparisons(margin)
     for kind in ("scratch", "tuned"):
-        balanced, poisson = finals[f"{kind}_balanced"], finals[f"{kind}_poisson"]
-        if len(balanced) > 1:
-            holds, text = alike(balanced, poisson)
-            decided[f"{kind}-alike"] = Finding(
-                holds,
-                f"balanced - Poisson = {text}",
-                "more than twice the standard error, and more than one point",
-            )
-    return decided
+        sides = finals[f"{kind}_balanced"], finals[f"{kind}_poisson"]
+        if len(sides[0]) > 1:
+            found.alike(f"{kind}-alike", {"balanced - Poisson": sides})
+    return found.answers()

@@ -1,4 +1,4 @@
-"""Pictures of partitioning: the paper's accounting beside the truth, and tables of trained models."""
+"""Pictures of partitioning, Figures 1 to 8: the paper's own panel, and the truth beside it."""
 
 from __future__ import annotations
 
@@ -8,228 +8,304 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.ticker import PercentFormatter
-from numpy.typing import ArrayLike
+from matplotlib.ticker import (
+    FuncFormatter,
+    LogLocator,
+    MaxNLocator,
+    NullFormatter,
+    NullLocator,
+    PercentFormatter,
+)
+from numpy.typing import NDArray
 
 from repro.report import style
-from reproduce.papers.partitioning.compare import table_rows
 
-__all__ = ["amplification", "panels", "rows_figure", "sampling_picture", "table_picture"]
+__all__ = [
+    "beside_truth", "end_labels", "log_ticks", "noise_saved", "power", "renyi_picture", "run_lengths",
+]  # fmt: skip
 
-_MARKS = 6
+WIDTH = 7.0  # inches
+_SMALL = 8.0  # points: labels of curves and titles
+_GAP = 0.075  # least distance of two labels, of an axes of 2 inches
+_MARKS = 5
+
+Curves = Mapping[str, Mapping[str, NDArray]]
 
 
-def amplification(
-    axis: Axes, x: np.ndarray | Mapping[str, np.ndarray], curves: Mapping[str, Mapping]
-) -> None:
-    """Draw every mechanism's accounting of the paper (dashed) and the bracket of the truth (solid).
+def power(value: float) -> str:
+    """`10⁻⁵` for a power of ten, else the number."""
+    exponent = round(float(np.log10(value))) if value > 0 else 0
+    if value > 0 and abs(value / 10.0**exponent - 1) < 1e-9 and not 0 <= exponent <= 3:
+        return "10" + str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return f"{value:g}"
 
-    Args:
-        axis: where to draw.
-        x: grid of the horizontal axis, shape (n,), for all curves; where "paper", "lower" and "upper"
-            have grids of their own, each curve's mapping holds them under "x paper", "x lower", ….
-        curves: label -> {"paper", "lower", "upper"} -> values of shape (n,); absent ones are left out.
+
+def log_ticks(axis: Axes, which: str) -> None:
+    """Make an axis ("x" or "y") logarithmic, with ticks at 0.5, 1, 2, 5 and plain numbers."""
+    getattr(axis, f"set_{which}scale")("log")
+    side = getattr(axis, f"{which}axis")
+    side.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    side.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    side.set_minor_locator(NullLocator())
+    side.set_minor_formatter(NullFormatter())
+
+
+def _span(axis: Axes, x: NDArray) -> None:
+    """Let the x axis begin and end with the curve; a single point keeps the room around it."""
+    if np.min(x) < np.max(x):
+        axis.set_xlim(np.min(x), np.max(x))
+
+
+def end_labels(axis: Axes, ends: Mapping[str, tuple[float, str]]) -> None:
+    """Write each curve's name (label -> height and colour) at the right of the axes, apart.
+
+    The limits of the axes must be final.
     """
-    for k, (label, methods) in enumerate(curves.items()):
-        look = style.line(k)
-        step = {"color": look["color"], "marker": look["marker"]}
-        every = max(1, len(next(iter(methods.values()))) // _MARKS)
-        mark = {"markevery": (k % every, every), "markersize": 4}
-        if "upper" in methods:
-            grid = methods.get("x upper", x)
-            if "lower" in methods:
-                axis.fill_between(
-                    grid, methods["lower"], methods["upper"], color=look["color"], alpha=0.25, lw=0
-                )
-            axis.plot(grid, methods["upper"], ls="-", lw=1.5, label=label, **step, **mark)
-        if "paper" in methods:
-            grid = methods.get("x paper", x)
-            name = "_paper" if "upper" in methods else label
-            axis.plot(grid, methods["paper"], ls=(0, (4, 2)), lw=1.1, label=name, **step, **mark)
+    heights = axis.get_ylim()
+    scale = np.log if axis.get_yscale() == "log" else np.asarray
+    low, high = (float(scale(edge)) for edge in heights)
+    inches = axis.figure.get_size_inches()[1] * axis.get_position().height
+    gap = _GAP * 2.0 / max(inches, 0.5)
+    ranked = sorted(ends.items(), key=lambda item: item[1][0])
+    wanted = [(float(scale(height)) - low) / (high - low) for _, (height, _) in ranked]
+    places: list[float] = []
+    for place in wanted:
+        places.append(max(place, places[-1] + gap) if places else place)
+    shift = float(np.mean(np.subtract(places, wanted))) if places else 0.0
+    shift = min(shift, places[0]) if places else 0.0  # the lowest one stays beside the axes
+    for (label, (_, color)), place in zip(ranked, places, strict=True):
+        axis.annotate(
+            label,
+            (1.0, place - shift),
+            xycoords="axes fraction",
+            xytext=(3, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=_SMALL,
+            color=color,
+            annotation_clip=False,
+        )
 
 
-def panels(
-    settings: Mapping[str, tuple[np.ndarray, Mapping[str, Mapping]]],
+def _draw(axis: Axes, x: NDArray, methods: Mapping[str, NDArray], k: int, how: str) -> float:
+    """Draw the paper's curve or the bracket of the truth; return its height at the right end."""
+    look = style.line(k)
+    every = max(1, len(x) // _MARKS)
+    if how == "truth":
+        axis.fill_between(
+            x, methods["lower"], methods["upper"], color=look["color"], alpha=0.3, lw=0
+        )
+    values = methods["paper" if how == "paper" else "upper"]
+    axis.plot(x, values, **look, lw=1.4, markersize=4, markevery=(k % every, every))
+    return float(values[int(np.argmax(x))])
+
+
+def beside_truth(
+    settings: Mapping[str, tuple[NDArray, Curves]],
     *,
     xlabel: str,
     ylabel: str,
-    xscale: str = "linear",
-    yscale: str = "log",
-    columns: int = 2,
-    truth: str = "true value (bracket)",
-    paper: str = "the paper's accounting",
-    reference: Sequence[tuple[str, float]] = (),
+    log: Sequence[str] = ("x", "y"),
 ) -> Figure:
-    """One panel a setting, a common legend above.
+    """One row a setting: the paper's panel at the left, the truth on the same scale at the right.
 
     Args:
-        settings: panel title -> (x, curves) as for `amplification`.
-        xlabel, ylabel: with units; xscale, yscale: matplotlib scale names.
-        columns: panels side by side.
-        truth, paper: what solid and dashed lines mean, for the legend.
-        reference: (label, height) of horizontal lines.
+        settings: title -> (x, curves by label and method "paper", "lower", "upper").
+        xlabel, ylabel: with units.
+        log: the logarithmic axes.
     """
-    rows = -(-len(settings) // columns)
-    width = 9.4 if columns > 1 else 6.4
-    figure, axes = plt.subplots(
-        rows, columns, figsize=(width, 3.6 * rows + 0.7), squeeze=False, sharey=False
-    )
-    for axis, (title, (x, curves)) in zip(axes.flat, settings.items(), strict=False):
-        amplification(axis, x, curves)
-        for label, height in reference:
-            axis.axhline(height, color=style.MUTED, lw=0.9, ls=":", label=label)
-        axis.set(title=title, xlabel=xlabel, xscale=xscale, yscale=yscale)
-    for axis in axes[:, 0]:
-        axis.set_ylabel(ylabel)
-    for axis in axes.flat[len(settings) :]:
-        axis.set_visible(False)
-    entries: dict[str, object] = {}
-    for axis in axes.flat:
-        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
-            if not label.startswith("_"):
-                entries.setdefault(label, handle)
-    methods = [m for _, curves in settings.values() for m in curves.values()]
-    if any("upper" in m for m in methods):
-        entries[truth] = Line2D([], [], color=style.MUTED, ls="-", lw=1.5)
-    if any("paper" in m for m in methods):
-        entries[paper] = Line2D([], [], color=style.MUTED, ls=(0, (4, 2)), lw=1.1)
-    figure.legend(
-        entries.values(),
-        entries.keys(),
-        loc="outside upper center",
-        ncols=min(len(entries), 5 if columns > 1 else 3),  # more do not fit the width
-    )
-    return figure
-
-
-def rows_figure(
-    panels: Sequence[tuple[str, ArrayLike, Mapping[str, ArrayLike]]],
-    finals: Mapping[str, ArrayLike],
-    labels: Mapping[str, str],
-    marks: Mapping[str, float],
-) -> Figure:
-    """Draw accuracy against iterations for some rows, and the final accuracy of all of them.
-
-    Args:
-        panels: (title, iterations (points,), accuracies (seeds, points) of the rows shown), side by
-            side; each row is drawn with one deviation.
-        finals: final accuracies in [0, 1] of every row, shape (seeds,), from top to bottom.
-        labels: what is said about each row.
-        marks: accuracies that are drawn as lines over all rows, by name.
-    """
-    named = max(len(runs) for _, _, runs in panels)
-    height = style.HEIGHT * 1.05 + 0.24 * len(finals) + 0.15 * named
-    fig = plt.figure(figsize=(style.WIDTH, height))
-    grid = fig.add_gridspec(
-        2, len(panels), height_ratios=[style.HEIGHT * 0.7 + 0.15 * named, 0.3 * len(finals)]
-    )
-    for column, (title, iterations, runs) in enumerate(panels):
-        top = fig.add_subplot(grid[0, column])
-        for k, (name, curve) in enumerate(runs.items()):
-            style.mean_and_spread(top, iterations, np.asarray(curve), k, label=labels[name])
-        top.set_title(title)
-        top.set_xlabel("iteration")
-        top.set_xlim(0, max(iterations))
-        top.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
-        if column == 0:
-            top.set_ylabel("test accuracy")
-        # Under the axes: nowhere inside would it leave every curve free.
-        top.legend(fontsize=7.5, loc="upper center", bbox_to_anchor=(0.5, -0.22))
-
-    below = fig.add_subplot(grid[1, :])
-    places = np.arange(len(finals))[::-1]
-    for place, values in zip(places, finals.values(), strict=True):
-        values = np.asarray(values, dtype=float)
-        below.plot(values, np.full(len(values), place), "o", color=style.MUTED, markersize=3.5)
-        below.errorbar(
-            values.mean(),
-            place,
-            xerr=values.std(ddof=1) if len(values) > 1 else None,
-            fmt="D",
-            markersize=5,
-            capsize=3,
-            color=style.PALETTE[0],
-        )
-    for k, (name, value) in enumerate(marks.items()):
-        look = {"color": style.PALETTE[1 + k], "linestyle": style.DASHES[1 + k], "linewidth": 1.2}
-        below.axvline(value, **look, label=name)
-    below.set_yticks(places, [labels[name] for name in finals], fontsize=8)
-    below.set_ylim(-0.7, len(finals) - 0.3)
-    below.set_xlabel("final test accuracy: seeds, their mean and one standard deviation")
-    below.xaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
-    below.legend(fontsize=7.5, loc="upper center", bbox_to_anchor=(0.5, 1.16), ncols=len(marks))
+    height = 3.5 if len(settings) == 1 else 2.05 * len(settings)
+    fig, axes = plt.subplots(
+        len(settings), 2, figsize=(WIDTH, height), squeeze=False, sharey="row", sharex=True,
+        width_ratios=(1.2, 1.0),
+    )  # fmt: skip
+    for row, (title, (x, curves)) in zip(axes, settings.items(), strict=True):
+        ends = {}
+        for axis, how in zip(row, ("paper", "truth"), strict=True):
+            ends[how] = {
+                label: (_draw(axis, x, methods, k, how), style.line(k)["color"])
+                for k, (label, methods) in enumerate(curves.items())
+            }
+            for which in log:
+                log_ticks(axis, which)
+            _span(axis, x)
+        row[0].set_ylabel(ylabel, fontsize=9)
+        row[0].set_title(f"{title}: the paper's accounting", fontsize=_SMALL + 0.5, loc="left")
+        row[1].set_title("the truth, same δ", fontsize=_SMALL + 0.5, loc="left")
+        for axis, how in zip(row, ("paper", "truth"), strict=True):
+            end_labels(axis, ends[how])
+    for axis in axes[-1]:
+        axis.set_xlabel(xlabel, fontsize=9)
     return fig
 
 
-def table_picture(
-    accuracy: Mapping[str, ArrayLike],
-    finals: Mapping[str, ArrayLike],
-    iterations: ArrayLike,
-    submodels: Sequence[int],
-    majority: float,
-) -> Figure:
-    """Draw table 1 or 2: the rows of the table, and the controls that the paper leaves out.
+def renyi_picture(settings: Mapping[str, tuple[NDArray, Curves]]) -> Figure:
+    """Figures 2, 3 and 7: the paper's two curves, and balanced over Poisson, order by order.
 
     Args:
-        accuracy: test accuracies of every row, shape (seeds, points).
-        finals: final accuracies in [0, 1] of every row, shape (seeds,).
-        iterations: evaluated iterations, shape (points,); the first one is the pretrained model.
-        submodels: numbers of submodels d > 1.
-        majority: accuracy of always predicting the most frequent class.
+        settings: title -> (orders, curves), "balanced" with "paper", "lower" and "upper", "Poisson"
+            with "upper".
     """
-    labels = {"not_private": "not private", "relaxation": "relaxation (full model)"}
-    labels |= {f"clipped_{d}": f"no noise, clipped, d = {d}" for d in [1, *submodels]}
-    for d in submodels:
-        labels[f"amplification_{d}"] = f"amplification, d = {d}"
-        labels[f"baseline_{d}"] = f"baseline, d = {d}"
-    rows = table_rows(submodels)
-    controls = ["not_private", *(f"clipped_{d}" for d in [1, *submodels])]
-    return rows_figure(
-        [
-            ("rows of the table", iterations, {name: accuracy[name] for name in rows}),
-            ("controls", iterations, {name: accuracy[name] for name in controls}),
-        ],
-        {name: finals[name] for name in controls + rows},
-        labels,
-        {
-            "pretrained only": float(np.asarray(accuracy["relaxation"])[:, 0].mean()),
-            "most frequent class": majority,
-        },
+    rows = len(settings)
+    fig, axes = plt.subplots(
+        rows, 2, figsize=(WIDTH, 3.4 if rows == 1 else 2.9 * rows), squeeze=False,
+        width_ratios=(1.2, 1.0),
+    )  # fmt: skip
+    blue, red, black = style.PALETTE[0], style.PALETTE[1], style.PALETTE[6]
+    for (left, right), (title, (alpha, curves)) in zip(axes, settings.items(), strict=True):
+        balanced, poisson = curves["balanced"], curves["Poisson"]["upper"]
+        every = max(1, len(alpha) // _MARKS)
+        look = {"markersize": 4, "lw": 1.4}
+        left.plot(alpha, poisson, "s-", color=red, markevery=(0, every), **look)
+        left.plot(
+            alpha, balanced["paper"], "o", ls=(0, (5, 1.5)), color=blue,
+            markevery=(every // 2, every), **look,
+        )  # fmt: skip
+        log_ticks(left, "y")
+        _span(left, alpha)
+        left.set_title(f"{title}: the paper's curves", fontsize=_SMALL + 0.5, loc="left")
+        left.set_ylabel("Rényi divergence ε(α)", fontsize=9)
+        ends = {
+            "Poisson": (float(poisson[-1]), red),
+            "balanced, (3)": (float(balanced["paper"][-1]), blue),
+        }
+        end_labels(left, ends)
+
+        right.axhline(1.0, color=red, lw=1.2)
+        right.fill_between(
+            alpha,
+            balanced["lower"] / poisson,
+            balanced["upper"] / poisson,
+            color=black,
+            alpha=0.25,
+            lw=0,
+        )
+        right.plot(
+            alpha, balanced["upper"] / poisson, "^-", color=black, markevery=(0, every), **look
+        )
+        right.plot(
+            alpha, balanced["paper"] / poisson, "o", ls=(0, (5, 1.5)), color=blue,
+            markevery=(every // 2, every), **look,
+        )  # fmt: skip
+        _span(right, alpha)
+        right.set_ylim(0, 1.2)
+        for axis in (left, right):
+            axis.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+        right.set_title("balanced over Poisson", fontsize=_SMALL + 0.5, loc="left")
+        end_labels(
+            right,
+            {
+                "Poisson": (1.0, red),
+                "bound (3)": (float(balanced["paper"][-1] / poisson[-1]), blue),
+                "truth": (float(balanced["upper"][-1] / poisson[-1]), black),
+            },
+        )
+    for axis in axes[-1]:
+        axis.set_xlabel("order α", fontsize=9)
+    return fig
+
+
+def run_lengths(
+    iterations: Sequence[int], curves: Curves, delta: float, published: Sequence[float]
+) -> Figure:
+    """Figure 4: delta against the length of the run; the paper's four curves, and the truth.
+
+    Args:
+        iterations: T.
+        curves: balanced, epochs and Poisson with "paper", "lower" and "upper"; the paper draws
+            "upper" of Poisson sampling as well (accounting by loss distributions).
+        delta: the dotted line.
+        published: the run lengths that the paper prints, marked on that line.
+    """
+    fig, (left, right) = plt.subplots(
+        1, 2, figsize=(WIDTH, 3.8), sharey=True, width_ratios=(1.25, 1.0)
     )
+    x = np.asarray(iterations)
+    names = list(curves)
+    short = {names[0]: "balanced", names[1]: "epochs", names[2]: "Poisson"}
+    ends: dict[str, tuple[float, str]] = {}
+    for k, name in enumerate(names):
+        height = _draw(left, x, curves[name], k, "paper")
+        ends[f"{short[name]}, RDP"] = (height, style.line(k)["color"])
+    pld = style.PALETTE[6]
+    left.plot(x, curves[names[2]]["upper"], "D-", color=pld, lw=1.4, markersize=4)
+    ends["Poisson, PLD"] = (float(curves[names[2]]["upper"][-1]), pld)
+    truth = {}
+    for k, name in enumerate(names):
+        color = pld if name == names[2] else style.line(k)["color"]
+        if name == names[2]:
+            right.plot(x, curves[name]["upper"], "D-", color=color, lw=1.4, markersize=4)
+            truth[short[name]] = (float(curves[name]["upper"][-1]), color)
+        else:
+            truth[short[name]] = (_draw(right, x, curves[name], k, "truth"), color)
+    for axis in (left, right):
+        axis.axhline(delta, color=style.MUTED, lw=0.9, ls=":")
+        axis.set(yscale="log", ylim=(1e-10, 1e-2))
+        _span(axis, x)
+        axis.set_xlabel("T (iterations)", fontsize=9)
+    marked = sorted(set(published))
+    for length in marked:
+        left.plot(length, delta, "o", markersize=10, mfc="none", mec=style.PALETTE[3], mew=1.6)
+    left.annotate(
+        "paper: " + " and ".join(f"{length:g}" for length in marked), (marked[0], delta),
+        xytext=(-8, 6), textcoords="offset points", ha="right", fontsize=_SMALL,
+        color=style.PALETTE[3],
+    )  # fmt: skip
+    left.set_ylabel("δ", fontsize=9)
+    left.set_title("the paper's curves", fontsize=_SMALL + 0.5, loc="left")
+    right.set_title("the truth, all by loss distributions", fontsize=_SMALL + 0.5, loc="left")
+    end_labels(left, ends)
+    end_labels(right, truth)
+    return fig
 
 
-def sampling_picture(
-    accuracy: Mapping[str, ArrayLike],
-    finals: Mapping[str, ArrayLike],
-    iterations: Mapping[str, ArrayLike],
-    majority: float,
+def noise_saved(
+    settings: Mapping[str, tuple[NDArray, Curves]],
+    gains: Mapping[str, Mapping[str, tuple[NDArray, NDArray]]],
 ) -> Figure:
-    """Draw section 4.2: training from scratch and fine-tuning, with Poisson and balanced sampling.
+    """Figure 8: the paper's two curves, and beside them the difference that they hide.
 
     Args:
-        accuracy: test accuracies of "scratch_…" and "tuned_…", shape (seeds, points).
-        finals: final accuracies in [0, 1] of the same runs, shape (seeds,).
-        iterations: evaluated iterations of "scratch" and "tuned", shape (points,).
-        majority: accuracy of always predicting the most frequent class.
+        settings: title -> (noise levels, curves "balanced" and "Poisson").
+        gains: title -> "paper", "lower", "upper" -> (Poisson's epsilon, by which share that of
+            balanced subsampling is smaller).
     """
-    starts = {"scratch": "from scratch", "tuned": "fine-tuned"}
-    kinds = {"clipped": "no noise", "poisson": "Poisson", "balanced": "balanced"}
-    labels = {
-        f"{start}_{kind}": f"{how}, {what}"
-        for start, how in starts.items()
-        for kind, what in kinds.items()
+    fig, axes = plt.subplots(
+        len(settings), 2, figsize=(WIDTH, 2.9 * len(settings)), squeeze=False,
+        width_ratios=(1.2, 1.0),
+    )  # fmt: skip
+    looks = {
+        "Poisson": (style.PALETTE[1], "s", "-"),
+        "balanced": (style.PALETTE[0], "o", (0, (5, 1.5))),
     }
-    own = {start: [name for name in accuracy if name.startswith(start)] for start in starts}
-    return rows_figure(
-        [
-            (title, iterations[start], {name: accuracy[name] for name in own[start]})
-            for start, title in (("scratch", "from scratch"), ("tuned", "fine-tuning"))
-        ],
-        finals,
-        labels,
-        {
-            "pretrained only": float(np.asarray(accuracy["tuned_poisson"])[:, 0].mean()),
-            "most frequent class": majority,
-        },
-    )
+    for (left, right), (title, (sigma, curves)) in zip(axes, settings.items(), strict=True):
+        ends = {}
+        for label, (color, marker, dash) in looks.items():
+            values = curves[label]["paper"]
+            left.plot(sigma, values, marker=marker, ls=dash, color=color, lw=1.4, markersize=4)
+            ends[label] = (float(values[-1]), color)
+        log_ticks(left, "x")
+        log_ticks(left, "y")
+        _span(left, sigma)
+        left.set_ylabel("ε of the whole run", fontsize=9)
+        left.set_title(f"{title}: the paper's curves", fontsize=_SMALL + 0.5, loc="left")
+        end_labels(left, ends)
+
+        gain = gains[title]
+        black = style.PALETTE[6]
+        right.axhline(0, color=style.PALETTE[1], lw=1.2)
+        right.plot(
+            *gain["paper"], "o", ls=(0, (5, 1.5)), color=style.PALETTE[0], lw=1.4, markersize=4,
+            label="as the paper accounts",
+        )  # fmt: skip
+        right.fill_between(
+            gain["lower"][0], gain["lower"][1], gain["upper"][1], color=black, alpha=0.25, lw=0
+        )
+        right.plot(*gain["lower"], "^-", color=black, lw=1.2, markersize=4, label="truth, bracket")
+        log_ticks(right, "x")
+        right.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
+        right.set_title("ε saved by balanced subsampling", fontsize=_SMALL + 0.5, loc="left")
+        right.legend(fontsize=7.5, loc="best")
+    axes[-1][0].set_xlabel("σ (units of the clip)", fontsize=9)
+    axes[-1][1].set_xlabel("ε of Poisson subsampling", fontsize=9)
+    return fig

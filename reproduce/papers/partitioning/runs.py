@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from repro._validate import choice, integer
-from repro.datasets import Dataset, load_cifar10, load_digits
+from repro.datasets import Dataset, load_cifar10, load_digits, load_emnist_byclass
 from repro.federated.participation import BalancedIterations, PoissonIterations
 from repro.federated.partitioning.algorithms import (
     NoisyDescent,
@@ -24,6 +24,7 @@ from repro.federated.partitioning.local_training import Local
 from repro.federated.partitioning.submodels import middle_blocks, split_parameters
 from repro.models import count_parameters, evaluate
 from repro.models.residual import build_residual
+from reproduce.papers.partitioning.letters import as_private, as_public
 from reproduce.papers.partitioning.pretraining import Data, Pretraining, halves, pretrained
 from reproduce.papers.training_input import check_keys, tensors
 
@@ -74,7 +75,7 @@ def partitioning_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
         FloatingPointError: training diverged.
     """
     check_keys(config, _KEYS)
-    training, test = _load(config["data"])
+    training, test, public = _load(config["data"])
     for_halves, for_start, for_training = (
         np.random.SeedSequence(integer("seed", seed, 0)).generate_state(3).tolist()
     )
@@ -86,10 +87,15 @@ def partitioning_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
 
     rng = np.random.default_rng(for_halves)
     reached = {"epochs": 0, "accuracy": 0.0}
+    private = np.arange(len(training))
     if choice("start", config["start"], ("pretrained", "scratch")) == "pretrained":
-        public, private = halves(training.labels, rng)
+        if public is None:
+            public = training
+            seen, private = halves(training.labels, rng)
+        else:
+            seen = np.arange(len(public))
         data = Data(
-            *tensors(training, public, device),
+            *tensors(public, seen, device),
             test_images,
             test_labels,
             len(training.classes),
@@ -97,7 +103,6 @@ def partitioning_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
         )
         net, reached = pretrained(config["model"], data, _pretraining(config), for_start)
     else:
-        private = np.arange(len(training))
         net = build_residual(config["model"], classes=len(training.classes), seed=for_start)
         net = net.to(device)
     private = rng.permutation(private)[: _held(config["records"], len(private))]
@@ -274,8 +279,13 @@ def _held(records: int, available: int) -> int:
     return integer("records", records, 0, available) or available
 
 
-def _load(data: str) -> tuple[Dataset, Dataset]:
-    if choice("data", data, ("digits", "cifar_subset", "cifar")) == "digits":
-        return load_digits("train"), load_digits("test")
+def _load(data: str) -> tuple[Dataset, Dataset, Dataset | None]:
+    """Data to train on, to test on, and public data where they are not a half of the former."""
+    names = ("digits", "letters", "cifar_subset", "cifar")
+    if choice("data", data, names) == "digits":
+        return load_digits("train"), load_digits("test"), None
+    if data == "letters":
+        characters, test = (load_emnist_byclass(part, "embedded") for part in ("train", "test"))
+        return as_private(characters), as_private(test), as_public(characters)
     version = "subset" if data == "cifar_subset" else "official"
-    return load_cifar10("train", version), load_cifar10("test", version)
+    return load_cifar10("train", version), load_cifar10("test", version), None

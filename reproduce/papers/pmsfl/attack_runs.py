@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,10 +30,13 @@ STAGES = ("first round", "trained")
 
 _KEYS = {
     "data", "clients", "width", "layers", "depth", "rounds", "participation", "iterations", "batch",
-    "rate", "mask_rate", "floor", "gradient", "bound", "update_epsilon", "update_delta", "clip",
-    "images", "public", "window", "steps", "restarts", "variation", "seen", "seen_first", "samples", "averaged",
-    "guesses", "copies", "versions", "epsilons", "gradients", "masks", "shown",
+    "rate", "mask_rate", "floor", "gradient", "images", "public", "window", "steps", "restarts",
+    "seen", "shown", "masks",
 }  # fmt: skip
+_ON_WEIGHTS = {
+    "bound", "update_epsilon", "update_delta", "clip", "variation", "epsilons", "gradients",
+}  # fmt: skip
+_ON_MASKS = {"seen_first", "samples", "averaged", "guesses", "copies", "versions"}
 
 _COUNTS = (
     *("steps", "restarts", "seen", "seen_first", "samples", "averaged", "guesses", "copies"),
@@ -45,7 +48,8 @@ def attack_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
     """Train the federations, attack one batch of one client in every way, measure the outcome.
 
     Args:
-        config: JSON-able, all keys required.
+        config: JSON-able. "masks": whether PM-SFL is attacked, or SplitFed and SplitFed-DP; those
+            keys that belong to the other are left out, all others are required.
             Federation: "data" (of `federations.FEDERATIONS`, images), "clients"; "width", "layers",
             "depth" (blocks at the clients) of the ResNet; "rounds", "participation", "iterations",
             "batch", "rate", "mask_rate", "floor", "gradient" as in `Plan`; "bound",
@@ -60,17 +64,17 @@ def attack_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
             attacker who has seen the batch once, "averaged", by one who has seen it often,
             "versions", by one who fits the mean of many copies closely; "guesses", masks tried;
             "copies", copies of which each mask is inferred. "epsilons": budgets of SplitFed-DP;
-            "gradients": whether updates are attacked, too; "masks": whether PM-SFL is.
+            "gradients": whether updates are attacked, too.
         seed: >= 0; decides data, training and attacks.
 
     Returns:
         JSON-able. "attacks": name -> each of `MEASURES`, a list over the images, and "shown", the
-        first reconstructions as bytes, 255 the brightest. Names: "splitfed", and "splitfed, no
-        public images"; "dp E" for epsilon = E, "dp E, many rounds", "dp E, median of many rounds",
+        first reconstructions as bytes, 255 the brightest. Names without "masks": "splitfed", and
+        "splitfed, no public images"; "dp E" for epsilon = E, "dp E, many rounds", "dp E, median of many rounds",
         and "dp E, whole record" for the largest E as the budget of a record and not of each
         activation; "splitfed" and the largest and least budget with ", gradients" behind them;
-        "pmsfl, STAGE, ATTACKER" of `STAGES` and `Attackers.on_masks`,
-        `PersistentAttackers.on_copies`; the controls "mean of public images" (what the prior makes
+        with "masks": "pmsfl, STAGE, ATTACKER" of `STAGES` and `Attackers.on_masks`,
+        `PersistentAttackers.on_copies`; always the controls "mean of public images" (what the prior makes
         of no observation at all) and "nearest public image" (chosen with the truth in hand).
         "shown": the originals. "entropy": of the masks after every round, bits per weight.
         "counts": equations (numbers seen) and unknowns (pixels, mask bits) of a batch;
@@ -85,12 +89,14 @@ def attack_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
     data = load_clients(config["data"], clients=config["clients"], seed=seed)
     batch = batch_of(data, config["images"], device)
     victim = Victim(config, data, "splitfed", seed, device)
-    images, scales = _on_weights(victim, batch, data, config, seed)
     entropy: list[float] = []
+    scales: dict[str, float] = {}
     if config["masks"]:
         hidden = Victim(config, data, "pmsfl", seed, device)
         entropy = [round(bits, 4) for bits in hidden.entropy]
-        images |= _on_masks(hidden, batch, config, seed)
+        images = _on_masks(hidden, batch, config, seed)
+    else:
+        images, scales = _on_weights(victim, batch, data, config, seed)
     images |= _controls(batch, config["public"])
     activations = victim.smashed(batch.images[:2], victim.weights[None])[0, 0].numel()
     return {
@@ -193,22 +199,47 @@ def _bytes(images: Tensor, batch: Batch) -> list:
 
 def _check(config: Mapping[str, Any]) -> None:
     """Raise ValueError where a key is missing, unknown or out of range."""
+    expected = _KEYS | (_ON_MASKS if config.get("masks") else _ON_WEIGHTS)
     for problem, names in (
-        ("misses", _KEYS - set(config)),
-        ("has the unknown", set(config) - _KEYS),
+        ("misses", expected - set(config)),
+        ("has the unknown", set(config) - expected),
     ):
         if names:
             raise ValueError(f"config {problem} {', '.join(map(repr, sorted(names)))}")
-    for key in _COUNTS:
+    for key in sorted(expected & set(_COUNTS)):
         integer(key, config[key], 1)
     integer("depth", config["depth"], 1, DEPTH - 1)
     integer("public", config["public"], 2)
+    if config["masks"]:
+        return
     if not config["epsilons"]:
         raise ValueError("epsilons must hold at least one budget, got []")
     positive("epsilons", config["epsilons"])
 
 
 def attack_tasks(parameters: Mapping[str, Any]) -> list[tuple[str, dict[str, Any], int]]:
-    """Every run of a figure as (task, configuration, seed), from its notebook's parameters."""
-    config = {key: parameters[key] for key in sorted(_KEYS)}
-    return [(RUN, config, seed) for seed in range(integer("seeds", parameters["seeds"], 1))]
+    """Every run of a figure as (task, configuration, seed), from its notebook's parameters.
+
+    First the attacks on SplitFed and SplitFed-DP, which both figures have in common, then, with
+    "masks", those on PM-SFL.
+    """
+    seeds = range(integer("seeds", parameters["seeds"], 1))
+    made = []
+    for masked in (False, True) if parameters["masks"] else (False,):
+        keys = _KEYS | (_ON_MASKS if masked else _ON_WEIGHTS)
+        config = {key: parameters[key] for key in sorted(keys)} | {"masks": masked}
+        made += [(RUN, config, seed) for seed in seeds]
+    return made
+
+
+def by_seed(results: Sequence[Mapping[str, Any]], seeds: int) -> list[dict[str, Any]]:
+    """The results of `attack_tasks` with all attacks of a seed in one, in the order of the seeds."""
+    merged = []
+    for seed in range(seeds):
+        first, *others = results[seed::seeds]
+        attacks = dict(first["attacks"])
+        for other in others:
+            attacks |= other["attacks"]
+        entropy = others[0]["entropy"] if others else first["entropy"]
+        merged.append({**first, "attacks": attacks, "entropy": entropy})
+    return merged

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,8 +15,11 @@ from numpy.typing import ArrayLike, NDArray
 from repro.accounting.pmsfl import printed, releases
 from repro.report import style
 from reproduce.papers.pmsfl import compare
-from reproduce.papers.pmsfl.tables import COLUMNS, CONTROL, SETTINGS
-from reproduce.papers.statistics import interval
+from reproduce.papers.pmsfl.tables import CONTROL
+from reproduce.papers.statistics import final, interval
+
+PAGE = 7.0
+"""Width of a picture in inches."""
 
 # Reconstructions ----------------------------------------------------------------------------------
 
@@ -37,7 +39,7 @@ def reconstructions(
             title: {
                 label: (
                     first["attacks"][name]["shown"] if name else first["shown"],
-                    compare.told(attacks[name]) if name else "",
+                    compare.note(attacks[name]) if name else "PSNR,\nlikeness",
                 )
                 for label, name in panel.items()
             }
@@ -46,8 +48,12 @@ def reconstructions(
     )
 
 
+LABEL, NOTE, GAP = 0.72, 0.52, 0.12
+"""Inches left of a row of images, right of it, and between panels."""
+
+
 def image_grid(
-    panels: Mapping[str, Mapping[str, tuple[ArrayLike, str]]], *, size: float = 0.44
+    panels: Mapping[str, Mapping[str, tuple[ArrayLike, str]]], *, width: float = PAGE
 ) -> Figure:
     """Draw panels side by side, each with rows of images.
 
@@ -55,7 +61,7 @@ def image_grid(
         panels: title -> row label -> (images, note). Images are bytes, shape (n, channels, h, w)
             with one channel (grey) or three; all rows of a picture have equally many. The note
             stands to the right of its row.
-        size: side of one image in inches.
+        width: of the picture in inches.
 
     Raises:
         ValueError: nothing to draw, or images of another shape.
@@ -68,25 +74,25 @@ def image_grid(
         for title, panel in panels.items()
     }
     wide = max(s.shape[1] / s.shape[0] for panel in strips.values() for s, _ in panel.values())
-    width = len(panels) * (wide * size + 3.6)
-    fig, axes = plt.subplots(
-        rows, len(panels), figsize=(width, rows * size * 1.16 + 0.7), squeeze=False
-    )
-    for column, (title, panel) in zip(axes.T, strips.items(), strict=True):
-        for ax in column[len(panel) :]:
+    column = (width - GAP * (len(panels) - 1)) / len(panels)
+    strip = column - LABEL - NOTE
+    step = strip / wide + 0.06
+    top = 0.26
+    height = rows * step + top
+    fig = plt.figure(figsize=(width, height), layout="none")
+    for k, (title, panel) in enumerate(strips.items()):
+        left = k * (column + GAP) + LABEL
+        for row, (label, (image, note)) in enumerate(panel.items()):
+            low = height - top - (row + 1) * step
+            place = (left / width, low / height, strip / width, (step - 0.06) / height)
+            ax = fig.add_axes(place)
+            ax.imshow(image, cmap="gray", vmin=0, vmax=255, interpolation="nearest", aspect="auto")
             ax.set_axis_off()
-        for ax, (label, (strip, note)) in zip(column, panel.items(), strict=False):
-            ax.imshow(strip, cmap="gray", vmin=0, vmax=255, interpolation="nearest")
-            ax.set_xticks([])
-            ax.set_yticks([])
-            ax.grid(False)
-            for spine in ax.spines.values():
-                spine.set_visible(False)
-            ax.set_ylabel(label, rotation=0, ha="right", va="center", fontsize=8)
-            ax.yaxis.set_label_coords(-0.02, 0.5)
-            beside = {"transform": ax.transAxes, "ha": "left", "va": "center", "fontsize": 7.5}
-            ax.text(1.02, 0.5, note, color=style.MUTED, **beside)
-        column[0].set_title(title, fontsize=9.5)
+            beside = {"va": "center", "fontsize": 7.5, "transform": ax.transAxes}
+            ax.text(-0.06 / strip, 0.5, label, ha="right", **beside)
+            ax.text(1 + 0.06 / strip, 0.5, note, color=style.MUTED, **beside)
+            if not row:
+                ax.set_title(title, fontsize=9, loc="left")
     return fig
 
 
@@ -106,117 +112,102 @@ def _strip(images: ArrayLike) -> np.ndarray:
 # Accuracies ---------------------------------------------------------------------------------------
 
 
-def method_rows(
-    finals: Mapping[str, Mapping[str, NDArray]],
-    alone: Mapping[str, NDArray],
-    trivial: Mapping[str, float],
-    names: Mapping[str, str],
-    paper: Mapping[tuple[str, str], float],
-) -> Figure:
-    """Table 1 as six panels, one for each of `SETTINGS`: a row for each of `COLUMNS`.
-
-    Args:
-        finals: setting -> method -> final accuracies, shape (seeds,), in [0, 1].
-        alone: setting -> those of clients without a server.
-        trivial: setting -> accuracy of each client's most frequent label.
-        names: setting -> our data.
-        paper: (setting, method) -> the paper's accuracy, in [0, 1], where it gives one.
-    """
-    fig, axes = plt.subplots(3, 2, figsize=(1.35 * style.WIDTH, 2.1 * style.HEIGHT), sharey=True)
-    for ax, (key, setting) in zip(axes.T.flat, SETTINGS.items(), strict=True):
-        for row, method in enumerate(COLUMNS):
-            label = None if row else "ours: mean, 95 % interval"
-            _interval_row(ax, finals[key][method], row, label)
-            if (key, method) in paper:
-                label = None if row else "paper"
-                ax.plot(paper[key, method], row, "x", color=style.PALETTE[1], label=label)
-        ax.axvline(
-            alone[key].mean(), color=style.PALETTE[2], linestyle=style.DASHES[1], label="local only"
-        )
-        ax.axvline(trivial[key], color=style.MUTED, linestyle=style.DASHES[2], label="own majority")
-        ax.set_yticks(range(len(COLUMNS)), list(COLUMNS.values()))
-        ax.set_title(f"{setting.title}\n{textwrap.fill(names[key], 48)}", fontsize=8.5)
-        ax.xaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
-        ax.set_xlim(0, 1)
-    axes[0, 0].invert_yaxis()
-    for ax in axes[-1]:
-        ax.set_xlabel("test accuracy, mean over clients")
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    fig.legend(handles, labels, loc="outside upper center", ncols=4)
-    return fig
-
-
 def training_and_bytes(
     evaluated: Sequence[int],
     accuracy: Mapping[str, NDArray],
     frozen: Mapping[str, NDArray],
     drift: NDArray,
-    counted: Mapping[str, Mapping[str, float]],
+    uploads: Mapping[str, float],
     labels: Mapping[str, str],
     trivial: float,
+    papers: Mapping[str, float],
 ) -> Figure:
-    """Figure 4: accuracy and bytes, and beside them the frozen masks and all variants.
+    """Figure 4: the paper's two panels, then frozen masks and the final accuracy of all runs.
 
     Args:
         evaluated: rounds of the curves.
         accuracy: name -> shape (seeds, evaluated rounds), in [0, 1].
         frozen: name -> shares of the probabilities at 0 or 1, likewise.
         drift: the share without training, after 0, 1, ... rounds.
-        counted: name -> kind -> bytes of one participant and round.
+        uploads: name -> bytes of the model that a client of the paper's network uploads in a round.
         labels: name -> legend; every run of panel (d).
         trivial: accuracy of each client's most frequent label.
+        papers: name -> the paper's final accuracy, in [0, 1].
     """
-    fig, axes = plt.subplots(2, 2, figsize=(1.35 * style.WIDTH, 1.75 * style.HEIGHT))
-    under = {"ncols": 2, "loc": "upper center", "bbox_to_anchor": (0.5, -0.2)}
+    fig, axes = plt.subplots(2, 2, figsize=(PAGE, 6.0), gridspec_kw={"width_ratios": [1.15, 1]})
     curves, bars, stuck, rows = axes.ravel()
-    for k, name in enumerate(("splitfed", "splitfed_dp", "pmsfl")):
-        style.mean_and_spread(curves, evaluated, accuracy[name], k, label=labels[name])
-    curves.axhline(trivial, color=style.MUTED, linestyle=style.DASHES[2], label="own majority")
-    alone = accuracy[CONTROL][:, -1].mean()
-    curves.axhline(alone, color=style.PALETTE[3], linestyle=style.DASHES[1], label="local only")
-    curves.set(xlabel="round", ylabel="test accuracy", ylim=(0, 1), title="(a) accuracy")
-    curves.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
-    curves.legend(fontsize=7.5, **under)
-
-    left = np.zeros(len(counted))
-    places = range(len(counted))
-    kinds = ("model up", "indicator up", "model down", "smashed up", "smashed down")
-    for k, kind in enumerate(kinds):
-        share = np.array([row[kind] for row in counted.values()]) / 1e3
-        bars.barh(places, share, left=left, color=style.PALETTE[k], label=kind, height=0.6)
-        left = left + share
-    bars.set_yticks(places, [labels[name] for name in counted], fontsize=8)
+    _accuracy_curves(curves, evaluated, accuracy, labels, trivial, papers)
+    size = np.array(list(uploads.values())) / 1e6
+    places = np.arange(len(size))
+    bars.barh(places, size, color=[style.PALETTE[k] for k in range(len(size))], height=0.6)
+    for y, value in zip(places, size, strict=True):
+        bars.text(value + 0.03 * size.max(), y, f"{value:.2f} MB", va="center", fontsize=8)
+    bars.set_yticks(places, list(uploads), fontsize=8)
     bars.invert_yaxis()
-    bars.set(xlabel="kB per participant and round", title="(b) what is sent (counted)")
-    bars.set_xlim(0, 1.05 * left.max())
-    bars.legend(fontsize=7, **(under | {"bbox_to_anchor": (0.3, -0.2)}))
-
+    bars.set(xlabel="upload of the model, MB", xlim=(0, 1.35 * size.max()))
+    bars.set_title("(b) uploads, paper's network", fontsize=9.5)
     for k, name in enumerate(("shared, not kept", "not kept", "pmsfl")):
         style.mean_and_spread(stuck, evaluated, frozen[name], k, label=labels[name])
     stuck.plot(drift, color="black", linewidth=0.9, linestyle=":", label="drift without training")
-    stuck.set(
-        xlabel="round", ylabel="probabilities at 0 or 1", ylim=(-0.03, 1.03), title="(c) frozen"
-    )
+    stuck.set(xlabel="round", ylabel="probabilities at 0 or 1", ylim=(-0.03, 1.03))
+    stuck.set_title("(c) masks that are random no more", fontsize=9.5)
     stuck.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
-    stuck.legend(fontsize=7.5, **under)
-
+    stuck.legend(fontsize=7)
     for row, name in enumerate(labels):
-        _interval_row(rows, accuracy[name][:, -1], row)
-    rows.set_yticks(range(len(labels)), list(labels.values()), fontsize=8)
+        _interval_row(rows, final(accuracy[name][:, 1:]), row)
+    rows.set_yticks(range(len(labels)), list(labels.values()), fontsize=7)
     rows.invert_yaxis()
-    rows.set(xlabel="final test accuracy, 95 % interval", xlim=(0, 1), title="(d) all runs")
+    rows.set(xlabel="accuracy, 95 % interval", xlim=(0, None))
+    rows.set_title("(d) all runs, at the end", fontsize=9.5)
     rows.xaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
+    for ax in axes.ravel():
+        ax.xaxis.label.set_fontsize(9)
+        ax.yaxis.label.set_fontsize(9)
+        ax.tick_params(axis="x", labelsize=8)
+    for ax in (curves, stuck):
+        ax.tick_params(axis="y", labelsize=8)
     return fig
+
+
+def _accuracy_curves(
+    ax: Axes,
+    evaluated: Sequence[int],
+    accuracy: Mapping[str, NDArray],
+    labels: Mapping[str, str],
+    trivial: float,
+    papers: Mapping[str, float],
+) -> None:
+    """Panel (a) of figure 4: curves, controls, and the paper's final accuracies at the right edge."""
+    for k, name in enumerate(papers):
+        style.mean_and_spread(ax, evaluated, accuracy[name], k, label=labels[name])
+        ring = {"markerfacecolor": "none", "markeredgecolor": style.PALETTE[k], "markersize": 7}
+        mark = style.line(k)["marker"]
+        ax.plot(1.02 * evaluated[-1], papers[name], mark, clip_on=False, **ring)
+    if "fitted" in accuracy:
+        style.mean_and_spread(
+            ax, evaluated, accuracy["fitted"], len(papers), label=labels["fitted"]
+        )
+    alone = accuracy[CONTROL][:, -1].mean()
+    ax.axhline(alone, color=style.PALETTE[4], linestyle=style.DASHES[4], label="local only")
+    ax.axhline(trivial, color=style.MUTED, linestyle=style.DASHES[2], label="own majority")
+    ax.plot([], [], "o", markerfacecolor="none", markeredgecolor="black", label="paper, at its end")
+    ax.set(xlabel="round", ylabel="test accuracy", xlim=(0, 1.04 * evaluated[-1]))
+    top = max(c.max() for c in (*accuracy.values(), np.array([*papers.values()])))
+    ax.set_ylim(0, 1.45 * top)  # room for the legend
+    ax.set_yticks(np.arange(0, min(1.0, 1.45 * top) + 1e-9, 0.2 if top > 0.6 else 0.1))
+    ax.set_title("(a) accuracy", fontsize=9.5)
+    ax.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
+    ax.legend(fontsize=7, ncols=2, loc="upper left")
 
 
 def agreement_and_ratio(
     finals: Mapping[str, NDArray],
     agreements: Sequence[int],
     ratios: Sequence[float],
-    trivial: float,
     *,
     rounds: int,
     best: int,
+    paper: float,
 ) -> Figure:
     """Figure 6: final accuracy against the agreement rounds, and against the personal share.
 
@@ -224,41 +215,52 @@ def agreement_and_ratio(
         finals: "agreement A", "ratio R" and the control -> final accuracies, shape (seeds,).
         agreements: rounds of panel (a).
         ratios: personal shares of panel (b), in [0, 1].
-        trivial: accuracy of each client's most frequent label.
         rounds: of the training.
         best: agreement rounds that the paper finds best.
+        paper: its accuracy at its best choice, in [0, 1].
     """
-    fig, axes = plt.subplots(1, 2, figsize=(1.3 * style.WIDTH, 1.05 * style.HEIGHT), sharey=True)
-    for ax, kind, values, title in zip(
+    fig, axes = plt.subplots(1, 2, figsize=(PAGE, 3.2), sharey=True)
+    alone = float(finals[CONTROL].mean())
+    shown = [paper]
+    for ax, kind, values, title, choice in zip(
         axes,
         ("agreement", "ratio"),
         (agreements, ratios),
         (f"(a) agreement rounds, of {rounds}", "(b) final share of personal masks"),
+        (best, 0.5),
         strict=True,
     ):
         runs = np.array([finals[f"{kind} {value:g}"] for value in values])
-        centre = [interval(row) for row in runs]
-        ax.plot(values, runs, ".", color=style.MUTED, markersize=5)
-        ax.errorbar(
-            values,
-            [one.mean for one in centre],
-            yerr=np.array([[one.mean - one.low, one.high - one.mean] for one in centre]).T,
-            color=style.PALETTE[0],
-            marker="D",
-            label=f"mean and 95 % interval of {runs.shape[1]} seeds",
-        )
-        alone = finals[CONTROL].mean()
-        ax.axhline(alone, color=style.PALETTE[2], linestyle=style.DASHES[1], label="local only")
-        ax.axhline(trivial, color=style.MUTED, linestyle=style.DASHES[2], label="own majority")
-        ax.set_xticks(values)
-        ax.set_xlabel(title)
-    look = {"color": style.PALETTE[4], "linewidth": 7, "alpha": 0.35, "linestyle": "-", "zorder": 0}
-    axes[0].axvline(best, **look, label="best in the paper")
-    axes[1].axvline(0.5, **look)
-    axes[0].set_ylabel("final test accuracy")
+        places = np.arange(len(values))
+        ax.plot(places, runs, ".", color=style.MUTED, markersize=4)
+        for x, row in zip(places, runs, strict=True):
+            one = interval(row)
+            reach = [[one.mean - one.low], [one.high - one.mean]]
+            ax.errorbar(x, one.mean, yerr=reach, color=style.PALETTE[0], marker="o", capsize=2)
+            shown += [one.low, one.high]
+        if choice in values:
+            at = list(values).index(choice)
+            ring = {"markerfacecolor": "none", "markeredgecolor": style.PALETTE[1]}
+            ax.plot(at, paper, "o", markersize=7, **ring)
+            if ax is axes[0]:
+                words = f"paper's best: {100 * paper:.1f} %"
+                beside = {"textcoords": "offset points", "va": "center", "fontsize": 7.5}
+                ax.annotate(words, (at, paper), (8, 0), color=style.PALETTE[1], **beside)
+        ax.set_xticks(places, [f"{value:g}" for value in values])
+        ax.set(xlabel=title, xlim=(-0.4, len(values) - 0.3))
+    axes[0].set_ylabel("test accuracy at the end")
+    low = 0.05 * np.floor(20 * (min(shown) - 0.01))
+    axes[0].set_ylim(max(0.0, low), min(1.0, max(shown) + 0.03))
+    words = f"local only: {100 * alone:.0f} %"
+    if alone >= low:
+        axes[1].axhline(alone, color=style.PALETTE[2], linestyle=style.DASHES[1])
+        axes[1].text(-0.35, alone, words, fontsize=7.5, va="bottom", color=style.PALETTE[2])
+    else:
+        axes[1].text(
+            0.02, 0.02, f"{words} (below the axis)", fontsize=7.5, transform=axes[1].transAxes,
+            color=style.PALETTE[2],
+        )  # fmt: skip
     axes[0].yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
-    handles, labels = axes[0].get_legend_handles_labels()
-    fig.legend(handles, labels, loc="outside upper center", ncols=3)
     return fig
 
 
@@ -299,7 +301,7 @@ def privacy_overview(
         resnet: parameters of its bottom.
         budget: stated epsilon of smashed data.
     """
-    fig, axes = plt.subplots(2, 2, figsize=(9.2, 7.0))
+    fig, axes = plt.subplots(2, 2, figsize=(PAGE, 6.0))
     top, theorem, masks_panel, run_panel = axes.ravel()
     style.curve(top, *averaged, 0, label="averages its views", marks=9)
     inverted = {"color": style.PALETTE[1], "ls": style.DASHES[1]}
@@ -317,11 +319,7 @@ def privacy_overview(
         look = {"color": style.PALETTE[k]}
         theorem.axhline(attained, **look, ls=(0, (1, 2)), lw=1.2, label=f"attained, c = {c:g}")
         theorem.axhline(proved, **look, ls=style.DASHES[3], lw=1, label=f"proved, c = {c:g}")
-    theorem.set(
-        title="(b) smashed data, epsilon = 1",
-        xlabel="parameters d",
-        ylabel="epsilon behind the mask",
-    )
+    theorem.set(title="(b) smashed data, ε = 1", xlabel="parameters d", ylabel="ε behind the mask")
     for k, (claimed, values) in enumerate(exact_masks[1].items()):
         style.curve(masks_panel, exact_masks[0], values, k, label=f"exact, {claimed:g} claimed")
         masks_panel.axhline(claimed, color=style.PALETTE[k], ls=(0, (1, 2)), lw=1.2)
@@ -335,15 +333,18 @@ def privacy_overview(
         fontsize=8,
         color=style.MUTED,
     )
-    masks_panel.set(title="(c) noisy masks, (70)", xlabel="parameters d", ylabel="epsilon")
+    masks_panel.set(title="(c) noisy masks, (70)", xlabel="parameters d", ylabel="ε")
     for k, (name, values) in enumerate(totals[1].items()):
         style.curve(run_panel, totals[0], values, k, label=name)
     run_panel.axhline(budget, color=style.MUTED, ls=(0, (1, 2)), label="stated budget")
     run_panel.set(
-        title="(d) SplitFed-DP, CIFAR-100", xlabel="rounds with this client", ylabel="total epsilon"
+        title="(d) SplitFed-DP, CIFAR-100", xlabel="rounds with this client", ylabel="total ε"
     )
     for axis in (top, masks_panel, run_panel):
         axis.set(xscale="log", yscale="log")
-    for axis in axes.ravel():
-        axis.legend(fontsize=7.5)
+    theorem.set_xticks(range(2, 13, 2))
+    corners = ("lower left", "lower right", "upper left", "upper left")
+    for axis, corner in zip(axes.ravel(), corners, strict=True):
+        axis.title.set_fontsize(9.5)
+        axis.legend(fontsize=7, loc=corner)
     return fig

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from repro._validate import integer
+from reproduce.claims import Claim
 from reproduce.papers.pmsfl.runs import RUN, keys_of
+from reproduce.papers.statistics import final
 
 Task = tuple[str, dict[str, Any], int]
 
@@ -56,6 +58,16 @@ COLUMNS = {
 
 CONTROL = "local_only"
 
+EMPTY = {
+    "cifar100": ("lg_fedavg", "depthfl"),
+    **dict.fromkeys(("femnist", "mmhar", "sonichar"), ("depthfl",)),
+    **dict.fromkeys(("cifar100-mixed", "femnist-mixed"), ("lg_fedavg",)),
+}
+"""The cells that the paper leaves empty: setting -> columns."""
+
+FITTED = "splitfed_dp_fitted"
+"""SplitFed-DP with less noise than the paper prints: as much as gives the drop that it reports."""
+
 PER_DATA = (
     *("data", "clients", "width", "layers", "heads", "rounds", "participation", "iterations"),
     *("batch", "evaluate_every", "agreement"),
@@ -64,13 +76,13 @@ PER_DATA = (
 
 
 def table_tasks(parameters: Mapping[str, Any]) -> list[Task]:
-    """All seven methods in all six settings, and the control once for each data set.
+    """The runs of the settings chosen: the methods and controls of `methods_of`.
 
-    `parameters` are those of Table 1's notebook. Order: setting, method, seed; the control is the
-    last method of the settings without heterogeneity (it does not split the model).
+    `parameters` are those of Table 1's notebook. Order: setting, method, seed.
 
     Raises:
-        ValueError: a list of parameters has another length than `DATA`, or fewer than 2 seeds.
+        ValueError: a list of parameters has another length than `DATA`, a setting is unknown, or
+            fewer than 2 seeds.
     """
     for key in PER_DATA:
         if len(parameters[key]) != len(DATA):
@@ -78,32 +90,57 @@ def table_tasks(parameters: Mapping[str, Any]) -> list[Task]:
                 f"{key} must hold one value for each of {', '.join(DATA)}, got {parameters[key]!r}"
             )
     tasks = []
-    for setting in SETTINGS.values():
+    for name in chosen(parameters):
+        setting = SETTINGS[name]
         own = {key: parameters[key][setting.data] for key in PER_DATA}
-        chosen = {**parameters, **own, "heterogeneous": setting.heterogeneous}
-        for method in methods_of(setting):
-            tasks += runs(chosen, method)
+        values = {**parameters, **own, "heterogeneous": setting.heterogeneous}
+        for method in methods_of(parameters, name):
+            tasks += runs(values, method)
     return tasks
 
 
-def methods_of(setting: TableRow) -> tuple[str, ...]:
-    """The methods run in a setting, the control last."""
-    return (*COLUMNS, *(() if setting.heterogeneous else (CONTROL,)))
+def chosen(parameters: Mapping[str, Any]) -> list[str]:
+    """The settings that a run of Table 1 covers, in the table's order.
+
+    Raises:
+        ValueError: none, or one that `SETTINGS` does not have.
+    """
+    wanted = parameters["settings"]
+    if not wanted or set(wanted) - set(SETTINGS):
+        raise ValueError(f"settings must be some of {', '.join(SETTINGS)}, got {wanted!r}")
+    return [name for name in SETTINGS if name in wanted]
+
+
+def methods_of(parameters: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    """The methods run in a setting: those of which the paper prints an accuracy.
+
+    Then SplitFed-DP with fitted noise, where there is a fit, and the control where all clients have
+    one depth (it does not split the model).
+    """
+    fitted = (FITTED,) if parameters["fitted_epsilon"] else ()
+    control = () if SETTINGS[name].heterogeneous else (CONTROL,)
+    return (*(m for m in COLUMNS if m not in EMPTY[name]), *fitted, *control)
 
 
 def by_cell(parameters: Mapping[str, Any], results: Sequence[Any]) -> dict[str, dict[str, list]]:
     """The results of `table_tasks` as setting -> method -> one result per seed."""
-    left = iter(results)
+    left, seeds = iter(results), parameters["seeds"]
     return {
-        key: {m: [next(left) for _ in range(parameters["seeds"])] for m in methods_of(setting)}
-        for key, setting in SETTINGS.items()
+        key: {m: [next(left) for _ in range(seeds)] for m in methods_of(parameters, key)}
+        for key in chosen(parameters)
     }
 
 
 def figure4_tasks(parameters: Mapping[str, Any]) -> list[Task]:
     """The three curves of figure 4, PM-SFL changed in one respect each, the control; see `FIGURE4`."""
-    chosen = {**parameters, "heterogeneous": False}
-    return [t for method, changes in FIGURE4.values() for t in runs({**chosen, **changes}, method)]
+    own = {**parameters, "heterogeneous": False}
+    names = figure4_names(parameters)
+    return [t for n in names for t in runs({**own, **FIGURE4[n][1]}, FIGURE4[n][0])]
+
+
+def figure4_names(parameters: Mapping[str, Any]) -> list[str]:
+    """The runs of figure 4; that with fitted noise only where there is a fit."""
+    return [name for name in FIGURE4 if name != "fitted" or parameters["fitted_epsilon"]]
 
 
 FIGURE4: dict[str, tuple[str, dict[str, Any]]] = {
@@ -118,11 +155,30 @@ FIGURE4: dict[str, tuple[str, dict[str, Any]]] = {
     "paper's rate": ("pmsfl", {"ratio": 0.0, "mask_rate": 1e-3}),
     "untrained": ("pmsfl", {"ratio": 0.0, "mask_rate": 1e-9}),
     "untrained, not kept": ("pmsfl", {"ratio": 0.0, "mask_rate": 1e-9, "floor": 0.0}),
+    "fitted": (FITTED, {}),
     CONTROL: (CONTROL, {}),
 }
 """Runs of figure 4: method and changes. "not kept": nothing keeps masks away from 0 and 1; "shared":
 no personal masks. Without personal masks, too: "paper's rate", the paper's learning rate for the
 scores; "untrained", masks are sampled and averaged, but never learned."""
+
+
+LABELS = {
+    "splitfed": "SplitFed",
+    "splitfed_dp": "SplitFed-DP",
+    "pmsfl": "PM-SFL",
+    "fitted": "SplitFed-DP, less noise",
+    "splitfed_pm": "SplitFed-PM",
+    "shared": "PM-SFL, none personal",
+    "not kept": "PM-SFL, c = 0",
+    "shared, not kept": "none personal, c = 0",
+    "paper's gradient": "PM-SFL, gradient (4)",
+    "paper's rate": "none personal, score rate 0.001",
+    "untrained": "none personal, not trained",
+    "untrained, not kept": "the same, c = 0",
+    CONTROL: "local only",
+}
+"""The runs of figure 4 in words."""
 
 
 def figure6_tasks(parameters: Mapping[str, Any]) -> list[Task]:
@@ -137,33 +193,55 @@ def figure6_tasks(parameters: Mapping[str, Any]) -> list[Task]:
 def runs(parameters: Mapping[str, Any], method: str) -> list[Task]:
     """One method with all seeds, 2 or more: the figures show intervals over seeds.
 
+    `FITTED` is SplitFed-DP with the budgets `fitted_epsilon` and `fitted_update_epsilon`.
+
     Raises:
         ValueError: fewer than 2 seeds.
     """
+    if method == FITTED:
+        budgets = {k: parameters[f"fitted_{k.removeprefix('smashed_')}"] for k in _BUDGETS}
+        return runs({**parameters, **budgets}, "splitfed_dp")
     config = {key: parameters[key] for key in keys_of(method) if key != "method"}
     config["method"] = method
     return [(RUN, config, seed) for seed in range(integer("seeds", parameters["seeds"], 2))]
 
 
-def decides(parameters: Mapping[str, Any], setting: TableRow) -> bool:
-    """Whether the runs of a setting can decide about the paper's number.
+_BUDGETS = ("smashed_epsilon", "update_epsilon")
 
-    They can with the paper's network and rounds on CIFAR-100 as a whole, or on the writers of
-    FEMNIST that are at hand. mmHAR and sonicHAR were never published.
+
+def full_size(parameters: Mapping[str, Any], setting: TableRow) -> tuple[bool, str]:
+    """Whether a setting has the paper's data, network and rounds, so that its number can be compared.
+
+    That is CIFAR-100 as a whole or the writers of FEMNIST that are at hand. mmHAR and sonicHAR were
+    never published. Returns the answer, and the sizes.
     """
-    data, rounds, width = (parameters[key][setting.data] for key in ("data", "rounds", "width"))
-    return (data, rounds, width) in (("cifar100", 1000, 64), ("femnist", 500, 64))
-
-
-def decides_alone(parameters: Mapping[str, Any]) -> bool:
-    """Whether the runs of a figure with one data set can decide about the paper's CIFAR-100."""
-    own = {key: [parameters[key]] for key in ("data", "rounds", "width")}
-    return decides(own, SETTINGS["cifar100"])
+    keys = ("data", "rounds", "width", "clients")
+    data, rounds, width, clients = (parameters[key][setting.data] for key in keys)
+    return (
+        (data, rounds, width) in (("cifar100", 1000, 64), ("femnist", 500, 64)),
+        f"{data}, {clients} clients, width {width}, {rounds} rounds",
+    )
 
 
 def claim_of(setting: str, method: str) -> str:
     """The catalogue's claim about a cell of Table 1."""
     return f"{setting}-{method}".replace("_", "-")
+
+
+def accuracies(claims: Iterable[Claim]) -> dict[tuple[str, str], float]:
+    """The cells of the paper's Table 1: (setting, method) -> accuracy in [0, 1]."""
+    stated = {claim.id: claim.paper for claim in claims if claim.kind == "number"}
+    return {
+        (key, method): stated[claim_of(key, method)] / 100
+        for key in SETTINGS
+        for method in COLUMNS
+        if claim_of(key, method) in stated
+    }
+
+
+def setting_of(data: str) -> str:
+    """The setting of Table 1, one depth for all, that a federation of figure 4 corresponds to."""
+    return {"femnist": "femnist", "radhar": "mmhar", "ucihar": "sonichar"}.get(data, "cifar100")
 
 
 def groups(names: Sequence[str], results: Sequence[Any], seeds: int) -> dict[str, list]:
@@ -178,8 +256,8 @@ def curves(found: Sequence[Mapping[str, Any]]) -> NDArray[np.float64]:
 
 
 def finals(found: Sequence[Mapping[str, Any]]) -> NDArray[np.float64]:
-    """Final accuracies, shape (seeds,)."""
-    return curves(found)[:, -1]
+    """Accuracies at the end, the mean of the last quarter of the evaluations, shape (seeds,)."""
+    return final(curves(found)[:, 1:])
 
 
 def reduction(results: Sequence[Mapping[str, Any]], rounds: Sequence[int]) -> str:

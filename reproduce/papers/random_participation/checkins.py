@@ -12,9 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import elementwise
 
 from repro._validate import in_unit, integer, probability_open
+from repro.accounting import GaussianMechanism, PoissonGaussian
 from repro.accounting.mechanism import Mechanism
 
-__all__ = ["random_checkins_epsilon"]
+__all__ = ["checkin_readings", "random_checkins_epsilon"]
 
 _LOCAL_EPSILON = np.geomspace(1e-3, 4.0, 400)
 """The points of the local randomizer's trade-off curve that are tried."""
@@ -84,3 +85,32 @@ def _required_delta1(eps0: np.ndarray, delta0: np.ndarray) -> np.ndarray:
         )
         result[rows] = np.exp(search.bracket[1])
     return result
+
+
+def checkin_readings(
+    delta: NDArray[np.float64], *, sigma: float, p: float, q: float, clip: float
+) -> dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    """The earlier bound in three readings of one iteration; the paper does not say which is its own.
+
+    Args:
+        delta: where the bound is looked at, in (0, 1), increasing.
+        sigma: noise of one message, > 0.
+        p: participation rate, in [0, 1].
+        q: local sampling rate, in [0, 1].
+        clip: largest norm of one record's gradient, > 0.
+
+    Returns:
+        Reading -> delta and epsilon where the bound says anything; both may be empty.
+    """
+    sampled = PoissonGaussian(sigma, rate=q, sensitivity=clip)
+    tried = {
+        "one slot, local sampling": (sampled, 1),
+        "one slot, no local sampling": (GaussianMechanism(sigma, sensitivity=clip), 1),
+        "ten slots, local sampling": (sampled, 10),
+    }
+    found = {}
+    for name, (local, slots) in tried.items():
+        epsilon = random_checkins_epsilon(delta, local=local, check_in=p, slots=slots)
+        says = np.isfinite(epsilon)
+        found[name] = delta[says], epsilon[says]
+    return found

@@ -123,13 +123,13 @@ def smallest_printed_sigma(delta_of_sigma: _Formula, delta: float) -> float:
     top = 50.0
     while delta_of_sigma(np.array([top]))[0] > delta:
         top *= 10
-    grid = np.geomspace(0.02, top, 400)
+    grid = np.geomspace(0.02, top, 300)
     above = np.flatnonzero(delta_of_sigma(grid) > delta)
     if above.size == 0:
         return 0.0
     low, high = grid[above[-1]], grid[above[-1] + 1]
-    for _ in range(3):  # each pass narrows the bracket 200-fold
-        fine = np.linspace(low, high, 201)
+    for _ in range(6):  # each pass narrows the bracket 16-fold
+        fine = np.linspace(low, high, 17)
         last = np.flatnonzero(delta_of_sigma(fine) > delta)[-1]
         low, high = fine[last], fine[last + 1]
     return float(high)

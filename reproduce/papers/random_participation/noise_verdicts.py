@@ -23,17 +23,26 @@ _CLOSE = 0.005
 Numbers = Mapping[str, Mapping[str, float]]
 
 
-def printed_levels(book: Workbook, levels: Numbers, printed: Numbers, tried: Numbers) -> None:
-    """Decide the six printed sigmas: "small-scheme", "small-wcs", …, "large-ols"."""
+def printed_levels(
+    book: Workbook, levels: Numbers, printed: Numbers, tried: Numbers
+) -> dict[str, dict[str, str]]:
+    """Decide the six printed sigmas: "small-scheme", "small-wcs", …, "large-ols".
+
+    Returns:
+        Experiment -> scheme -> verdict.
+    """
+    verdicts: dict[str, dict[str, str]] = {}
     for name, prefix in _PREFIXES.items():
         level, stated = levels[name], printed[name]["scheme"]
-        book.number(f"{prefix}-scheme", level[PRINTED], _why_not(level, stated, tried[name]))
+        reason = _why_not(level, stated, tried[name])
+        verdicts[name] = {"scheme": book.number(f"{prefix}-scheme", level[PRINTED], reason)}
         for baseline in ("WCS", "OLS"):
-            book.number(
+            verdicts[name][baseline] = book.number(
                 f"{prefix}-{baseline.lower()}",
                 level[baseline],
                 "ours is the level of the theorem's exact formula",
             )
+    return verdicts
 
 
 def _why_not(level: Mapping[str, float], stated: float, tried: Mapping[str, float]) -> str:

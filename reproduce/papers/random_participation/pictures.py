@@ -1,18 +1,25 @@
-"""The pictures: the corridor of figures 1 to 5, the noise levels of section 6, training curves."""
+"""The corridor of figures 1 to 5: the printed theorem, and beside it where the truth lies."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
 from numpy.typing import ArrayLike, NDArray
 
 from repro.report import style
+from reproduce.papers.random_participation.direct_labels import Line, write_labels
+from reproduce.papers.random_participation.words import decimal, exponential
 
-__all__ = ["accuracy_picture", "add_checkins", "corridor", "noise_picture"]
+__all__ = ["corridor", "plain_ticks"]
+
+WIDTH = 7.0
+"""Inches, the width of every picture of this paper."""
 
 _REFERENCE = {"CS": 6, "WCS": 3, "OLS": 7}
 """The looks (numbers of `style.line`) of the exact baselines; the schemes take the others."""
@@ -27,8 +34,12 @@ def corridor(
     floor: float,
     xscale: str = "linear",
     top: float | None = None,
+    height: float = 3.6,
+    swapped: bool = False,
+    earlier: tuple[ArrayLike, ArrayLike] | None = None,
+    xlim: tuple[float, float] | None = None,
 ) -> Figure:
-    """Two panels over one axis: the bracket of the truth, and Theorem 4.1 as printed.
+    """Two panels with common axes: Theorem 4.1 as printed, and the bracket of the truth.
 
     Args:
         x: grid of the horizontal axis, shape (n,).
@@ -39,147 +50,123 @@ def corridor(
         floor: lower end of the logarithmic vertical axis, > 0; values below are cut off.
         xscale: "linear" or "log".
         top: upper end of the vertical axis; None puts it at three times the largest upper bound.
+        height: of the picture, in inches.
+        swapped: the values are those of the horizontal axis, and `x` of the vertical one.
+        earlier: horizontal and vertical values of the earlier bound of figure 4, drawn in grey.
+        xlim: ends of the horizontal axis; default: those of the grid.
 
     Returns:
-        The picture, with one legend above both panels.
+        The picture, every curve with its name on it.
     """
-    figure, axes = plt.subplots(1, 2, figsize=(9.4, 4.3), sharex=True, sharey=True)
+    figure, axes = plt.subplots(1, 2, figsize=(WIDTH, height), sharex=True, sharey=True)
+    largest = max(float(np.max(methods["upper"])) for methods in curves.values())
+    ceiling = max(3 * largest, 10 * floor) if top is None else top
+    titles = "Theorem 4.1 as printed (its guarantee)", "The truth: between lower and upper bound"
+    for axis, title in zip(axes, titles, strict=True):
+        axis.set_title(title, fontsize=8.5)
+        axis.set(xlabel=xlabel, xscale=xscale, yscale="log")
+        axis.set_xlim(*(xlim or (float(x.min()), float(x.max()))))
+        axis.set_ylim(floor, ceiling)
+        axis.xaxis.label.set_size(8.5)
+        axis.tick_params(labelsize=7.5)
+        plain_ticks(axis)
+    axes[0].set_ylabel(ylabel, fontsize=8.5)
+    for axis, printed in zip(axes, (True, False), strict=True):
+        lines = _draw(axis, x, curves, printed, swapped)
+        if earlier is not None:
+            axis.plot(*earlier, color=style.MUTED, lw=2.2)
+        grid, lines = _upright(x, lines, axis) if swapped else (x, lines)
+        write_labels(axis, grid, lines)
+        if earlier is not None:
+            _name_earlier(axis, *earlier)
+    return figure
+
+
+def plain_ticks(axis: Axes) -> None:
+    """Ticks at 0.5, 1, 2, 5, … on a logarithmic axis of up to three decades, else at powers of ten."""
+    for which in ("x", "y"):
+        if getattr(axis, f"get_{which}scale")() != "log":
+            continue
+        low, high = getattr(axis, f"get_{which}lim")()
+        line, decades = getattr(axis, f"{which}axis"), np.log10(high / low)
+        powers = 10.0 ** np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1)
+        steps = (1, 2, 5) if decades <= 2.5 else (1,)
+        stride = 1 if decades <= 8 else 2
+        ticks = [s * b for b in powers[powers.size % stride :: stride] for s in steps]
+        kept = [tick for tick in ticks if low * (1 - 1e-9) <= tick <= high * (1 + 1e-9)]
+        line.set_major_locator(FixedLocator(kept))
+        small = min(kept, default=1.0) < 1e-3
+        line.set_major_formatter(FuncFormatter(lambda value, _, raised=small: _tick(value, raised)))
+        line.set_minor_locator(LogLocator(subs=range(2, 10)) if decades <= 6 else FixedLocator([]))
+        line.set_minor_formatter(NullFormatter())
+
+
+def _tick(value: float, raised: bool) -> str:
+    """A tick in plain digits, or as a power of ten like its neighbours."""
+    exponent = round(math.log10(value))
+    whole = raised and abs(value / 10.0**exponent - 1) < 1e-6 and value != 1
+    return exponential(exponent) if whole else decimal(float(f"{value:.6g}"))
+
+
+# Inner parts --------------------------------------------------------------------------------------
+
+
+def _draw(
+    axis: Axes,
+    x: NDArray[np.float64],
+    curves: Mapping[str, Mapping[str, NDArray[np.float64]]],
+    printed: bool,
+    swapped: bool,
+) -> dict[str, Line]:
+    """Draw one panel; return what its names are to be written on."""
     schemes = [label for label in curves if label not in _REFERENCE]
     looks = [k for k in range(8 + len(schemes)) if k not in _REFERENCE.values()]
-    titles = "where the truth lies (lower to upper bound)", "Theorem 4.1 as printed"
-    for axis, title in zip(axes, titles, strict=True):
-        axis.set(title=title, xlabel=xlabel, xscale=xscale, yscale="log")
-        for label in ("OLS", "WCS"):
-            style.curve(axis, x, curves[label]["upper"], _REFERENCE[label], label=label)
-        for label, k in zip(schemes, looks, strict=False):
-            values = curves[label]
-            if axis is axes[0]:
-                style.band(axis, x, values["lower"], values["upper"], k=k, label=label)
-            else:
-                style.curve(axis, x, values["paper"], k, label=label)
-        style.curve(axis, x, curves["CS"]["upper"], _REFERENCE["CS"], label="CS")
-    axes[0].set_ylabel(ylabel)
-    _legend(figure)
-    largest = max(float(np.max(methods["upper"])) for methods in curves.values())
-    axes[0].set_ylim(floor, max(3 * largest, 10 * floor) if top is None else top)
-    return figure
+    drawn = {label: (_REFERENCE[label], "upper") for label in ("OLS", "WCS")}
+    drawn |= {
+        label: (k, "paper" if printed else "upper")
+        for label, k in zip(schemes, looks, strict=False)
+    }
+    drawn["CS"] = _REFERENCE["CS"], "upper"
+    lines = {}
+    for label, (k, method) in drawn.items():
+        look, values = style.line(k), curves[label][method]
+        look.pop("marker")
+        if method == "upper" and label in schemes:
+            fill = axis.fill_betweenx if swapped else axis.fill_between
+            low = curves[label]["lower"]
+            fill(x, low, values, color=look["color"], alpha=0.22, linewidth=0)
+            axis.plot(*((low, x) if swapped else (x, low)), **look, linewidth=0.7)
+        axis.plot(*((values, x) if swapped else (x, values)), **look, linewidth=1.3)
+        lines[label] = Line(values, look["color"])
+    return lines
 
 
-def add_checkins(figure: Figure, delta: ArrayLike, epsilon: ArrayLike) -> None:
-    """Draw the bound of random check-ins into both panels of a `corridor`.
-
-    Args:
-        figure: from `corridor`, with delta on the horizontal axis.
-        delta: where the bound is finite, shape (n,); may be empty.
-        epsilon: the bound there, shape (n,).
-    """
-    for axis in figure.axes:
-        axis.plot(delta, epsilon, color=style.MUTED, lw=2.2, label="random check-ins")
-    _legend(figure)
-
-
-def _legend(figure: Figure) -> None:
-    """One legend above both panels, without repeats, in place of an older one."""
-    for old in figure.legends:
-        old.remove()
-    entries: dict[str, object] = {}
-    for axis in reversed(figure.axes):
-        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
-            entries.setdefault(label, handle)
-    columns = len(entries) if len(entries) <= 8 else (len(entries) + 1) // 2
-    figure.legend(entries.values(), entries.keys(), loc="outside upper center", ncols=columns)
+def _upright(
+    x: NDArray[np.float64], lines: Mapping[str, Line], axis: Axes
+) -> tuple[NDArray[np.float64], dict[str, Line]]:
+    """Curves whose grid is vertical, as functions of the horizontal axis (they fall or grow)."""
+    grid = np.geomspace(*axis.get_xlim(), 400)
+    turned = {}
+    for name, line in lines.items():
+        order = np.argsort(line.values)
+        log_x = np.interp(
+            np.log(grid), np.log(line.values[order]), np.log(x[order]), left=np.nan, right=np.nan
+        )
+        turned[name] = Line(np.exp(log_x), line.color)
+    return grid, turned
 
 
-def noise_picture(
-    levels: Mapping[str, Mapping[str, float]], printed: Mapping[str, Mapping[str, float]]
-) -> Figure:
-    """One panel an experiment, one row a scheme: exact level or bracket, and a cross if printed.
-
-    Args:
-        levels: experiment -> level name -> sigma in units of the clip, from `noise_levels`. A level
-            of 0 (no noise is needed) cannot be drawn on the logarithmic axis and is left out.
-        printed: experiment -> scheme -> sigma printed in section 6.
-    """
-    figure, axes = plt.subplots(1, len(levels), figsize=(9.4, 2.9), sharey=True)
-    rows = ["OLS", "WCS", "scheme", "CS"]
-    cross = style.line(1)["color"]
-    for axis, (name, level) in zip(axes, levels.items(), strict=True):
-        axis.set(title=name, xlabel="sigma (units of the clip)", xscale="log", ylim=(-0.6, 3.7))
-        for y, row in enumerate(rows):
-            color = style.line(0 if row == "scheme" else 6)["color"]
-            keys = ("scheme, lower", "scheme, upper") if row == "scheme" else (row, row)
-            low, high = (level[key] for key in keys)
-            if low > 0 and row == "scheme":
-                axis.plot([low, high], [y, y], color=color, lw=7, solid_capstyle="butt")
-            elif low > 0:
-                axis.plot([high], [y], color=color, marker="|", markersize=14, ls="none")
-            if low > 0:
-                text = f"{low:.3f} to {high:.3f}" if row == "scheme" else f"{high:.3f}"
-                axis.annotate(text, (high, y), (6, 6), textcoords="offset points", fontsize=8)
-            if row in printed[name]:
-                axis.plot(
-                    [printed[name][row]], [y], color=cross, marker="X", markersize=7, ls="none"
-                )
-        axis.margins(x=0.25)
-    axes[0].set_yticks(range(len(rows)), rows)
-    handle = plt.Line2D([], [], color=cross, marker="X", ls="none", label="printed")
-    axes[-1].legend(handles=[handle], loc="upper right")
-    return figure
-
-
-def accuracy_picture(
-    iterations: ArrayLike,
-    runs: Mapping[str, ArrayLike],
-    labels: Mapping[str, str],
-    *,
-    trivial: float,
-    against: str = "",
-) -> Figure:
-    """Draw each curve's accuracy with one deviation, and the trivial predictor's as a line.
-
-    Args:
-        iterations: evaluated iterations, shape (points,).
-        runs: accuracies in [0, 1] per curve, shape (seeds, points), the same seeds in each.
-        labels: entry of each curve in the legend.
-        trivial: accuracy of always answering the most frequent class.
-        against: name of a curve. The curves after it are then drawn a second time below, as
-            differences from it within each seed, for differences too small to see above.
-
-    Returns:
-        The picture, of one panel, or of two where `against` names a curve.
-    """
-    height = style.HEIGHT * (1.75 if against else 1.25)
-    fig, axes = plt.subplots(
-        2 if against else 1,
-        1,
-        figsize=(style.WIDTH, height),
-        sharex=True,
-        squeeze=False,
-        height_ratios=[1.5, 1] if against else None,
-    )
-    top = axes[0, 0]
-    values = {name: np.asarray(curve, dtype=float) for name, curve in runs.items()}
-    for k, (name, curve) in enumerate(values.items()):
-        style.mean_and_spread(top, iterations, curve, k, label=labels[name])
-    look = {"color": style.MUTED, "linewidth": 1.0, "linestyle": (0, (1, 2))}
-    top.axhline(trivial, **look, label="most frequent class")
-    top.set_ylabel("test accuracy")
-    top.set_ylim(0, 1)
-    top.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
-    if against:
-        below = axes[1, 0]
-        for k, curve in enumerate(values.values()):
-            if k > list(values).index(against):
-                style.mean_and_spread(below, iterations, 100 * (curve - values[against]), k)
-        below.axhline(0, **look)
-        below.set_ylabel(f'difference from\n"{labels[against]}"\n(percentage points)')
-    axes[-1, 0].set_xlabel("iteration")
-    axes[-1, 0].set_xlim(0, max(iterations))
-    seeds = len(next(iter(values.values())))
-    fig.legend(
-        loc="outside upper center",
-        ncols=2,
-        title=f"mean and one standard deviation of {seeds} seeds",
-        title_fontsize=8.5,
-    )
-    return fig
+def _name_earlier(axis: Axes, across: ArrayLike, up: ArrayLike) -> None:
+    """The name of the earlier bound, beside the middle of its curve."""
+    across, up = np.atleast_1d(across), np.atleast_1d(up)
+    if across.size:
+        axis.annotate(
+            "random check-ins",
+            (across[across.size // 2], up[up.size // 2]),
+            (-4, -2),
+            textcoords="offset points",
+            ha="right",
+            va="top",
+            fontsize=7.5,
+            color=style.MUTED,
+        )

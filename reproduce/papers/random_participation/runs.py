@@ -30,7 +30,8 @@ def training_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
     """One training run of Algorithm 1: test accuracy against iterations.
 
     Args:
-        config: JSON-able, all keys required: "data" ("digits", "emnist_subset" or "emnist"),
+        config: JSON-able, all keys required: "data" ("digits", "emnist_embedded", "emnist_subset" or
+            "emnist"),
             "model" (a name for `repro.models.build`), "clients" (N) and "records" (d, per client; N
             d <= training images), "p", "q", "clip" (None: no clipping), "sigma", "learning_rate",
             "momentum", "iterations", "evaluate_every", "device" ("cpu", or "auto": a GPU where
@@ -114,10 +115,10 @@ def training_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
     }
 
 
-CURVES = ("non_private", "clipped", "scheme_paper", "scheme", "wcs", "ols")
+CURVES = ("non_private", "clipped", "clipped_slow", "scheme_paper", "scheme", "wcs", "ols")
 """The curves of figures 6 and 7, from no noise to most noise: training without privacy; clipping
-without noise; the scheme with the paper's noise, then with the noise that our bound asks for; weak
-client sampling; only local sampling."""
+without noise, at the learning rate of the scheme and at that of the baselines; the scheme with the
+paper's noise, then with the noise that our bound asks for; weak client sampling; only local sampling."""
 
 
 def justified_noise(
@@ -164,7 +165,8 @@ def curve_settings(parameters: dict[str, Any]) -> dict[str, dict[str, float | No
             federation does not change it.
 
     Returns:
-        Curve -> its settings, in the order of `CURVES`.
+        Curve -> its settings, in the order of `CURVES`; "clipped_slow" only where the baselines
+        have a learning rate of their own.
     """
     clip, rate, slow = (parameters[k] for k in ("clip", "learning_rate", "learning_rate_baselines"))
     sigma = justified_noise(
@@ -175,30 +177,34 @@ def curve_settings(parameters: dict[str, Any]) -> dict[str, dict[str, float | No
         samples_per_client=parameters["guarantee_records"],
         clip=clip,
     )
-    return {
+    settings: dict[str, dict[str, float | None]] = {
         "non_private": {"clip": None, "sigma": 0.0, "learning_rate": rate},
         "clipped": {"clip": clip, "sigma": 0.0, "learning_rate": rate},
+        "clipped_slow": {"clip": clip, "sigma": 0.0, "learning_rate": slow},
         "scheme_paper": {"clip": clip, "sigma": parameters["sigma_paper"], "learning_rate": rate},
         "scheme": {"clip": clip, "sigma": sigma["scheme"], "learning_rate": rate},
         "wcs": {"clip": clip, "sigma": sigma["wcs"], "learning_rate": slow},
         "ols": {"clip": clip, "sigma": sigma["ols"], "learning_rate": slow},
     }
+    if slow == rate:
+        del settings["clipped_slow"]
+    return settings
 
 
 def training_tasks(
-    parameters: dict[str, Any], curves: Sequence[str] = CURVES
+    parameters: dict[str, Any], curves: Sequence[str] = ()
 ) -> list[tuple[str, dict[str, Any], int]]:
     """Every run of figure 6 or 7 as (task, configuration, seed), curve after curve.
 
     Args:
         parameters: those of the figure's notebook.
-        curves: names of the curves wanted, among `CURVES`.
+        curves: names of the curves wanted, among those of `curve_settings`; default: all.
     """
     shared = {key: parameters[key] for key in _KEYS - {"clip", "sigma", "learning_rate"}}
     settings = curve_settings(parameters)
     return [
         (_RUN, {**shared, **settings[curve]}, seed)
-        for curve in curves
+        for curve in curves or settings
         for seed in range(integer("seeds", parameters["seeds"], 1))
     ]
 
@@ -215,9 +221,13 @@ _KEYS = {
 }  # fmt: skip
 
 
+_VERSIONS = {"emnist_embedded": "embedded", "emnist_subset": "subset", "emnist": "official"}
+"""The values of "data" that are EMNIST ByClass -> the version that the loader knows."""
+
+
 def _load(data: str) -> tuple[Dataset, Dataset]:
-    choice("data", data, ("digits", "emnist_subset", "emnist"))
+    choice("data", data, ("digits", *_VERSIONS))
     if data == "digits":
         return load_digits("train"), load_digits("test")
-    version = "subset" if data == "emnist_subset" else "official"
+    version = _VERSIONS[data]
     return load_emnist_byclass("train", version), load_emnist_byclass("test", version)

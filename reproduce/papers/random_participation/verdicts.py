@@ -6,7 +6,7 @@ numbers at hand, so that they stay true where a reader has changed a parameter.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from reproduce.notebook import Workbook
 from reproduce.papers.random_participation.curves import Curves, departure, position, studied
+from reproduce.papers.random_participation.words import power
 
 __all__ = [
     "best_at_p1",
@@ -69,36 +70,41 @@ def formula_in_corridor(book: Workbook, curves: Curves) -> None:
     )
 
 
-def near_cs(book: Workbook, claim: str, curves: Curves, d: int, near: float, drawn: float) -> None:
-    """Decide that the scheme with d other records is almost CS.
+def near_cs(
+    book: Workbook, claim: str, curves: Curves, own: Curves, d: int, near: float, drawn: float
+) -> None:
+    """Decide that the scheme with d records is almost CS, by either way of counting them.
+
+    Theorem 4.1 counts the records besides the differing one. Section 5.2 speaks of "the sole
+    element of each client" at d = 1, and so counts that record too. The claim holds if it holds by
+    one of the two.
 
     Args:
         book: the notebook's workbook.
         claim: the claim's id.
-        curves: from `evaluate`; it needs the label of `d` only if the claim applies.
-        d: number of other records.
+        curves: from `evaluate`, with "d = <d>", where d counts other records.
+        own: from `evaluate`, with "d = <d - 1>": the same if d counts the differing record.
+        d: number of records.
         near: largest share of the way from CS to WCS that counts as almost CS, in (0, 1).
         drawn: d q, the mean number of other records that a participating client draws.
     """
     if not book.applies(claim):
         return
-    lower, upper = (position(curves, f"d = {d}", end) for end in ("lower", "upper"))
-    if np.all(np.isnan(upper)):
-        book.statement(claim, True, _COINCIDE)
-        return
-    sole = (
-        "one other record helps to tell participation apart: both together lie two clips from "
-        "silence. Read with d counting the differing record itself, d = 1 has no other record and "
-        "the scheme is exactly CS"
-    )
+    ways = {"the differing record counted": (own, d - 1), "other records alone": (curves, d)}
+    found, told = [], []
+    for name, (family, others) in ways.items():
+        lower, upper = (position(family, f"d = {others}", end) for end in ("lower", "upper"))
+        if np.all(np.isnan(upper)):
+            book.statement(claim, True, _COINCIDE)
+            return
+        found.append(bool(np.nanmax(upper) <= near))
+        told.append(f"{name}: {np.nanmin(lower):.0%} to {np.nanmax(upper):.0%}")
     book.statement(
         claim,
-        bool(np.nanmax(upper) <= near),
-        f"between {np.nanmin(lower):.0%} and {np.nanmax(upper):.0%} of the way from CS to WCS",
-        sole
-        if d == 1
-        else f"a participating client sends d q = {drawn:g} other records on average, which help to "
-        "tell that it takes part",
+        any(found),
+        f"of the way from CS (0 %) to WCS (100 %), {'; '.join(told)}",
+        f"a participating client sends d q = {drawn:g} other records on average, which help to tell "
+        "that it takes part",
     )
 
 
@@ -164,23 +170,37 @@ def monotone_in_d(book: Workbook, curves: Curves) -> None:
 
 
 def grows_with_q(book: Workbook, curves: Curves, meet: float) -> None:
-    """Decide "grows-with-q": every end of a bracket, WCS and OLS grow along the axis of q.
+    """Decide "grows-with-q" (all schemes) and "grows-but-cs" (all but CS) along the axis of q.
 
-    CS depends on p q alone and is left out. `meet` is the relative difference that counts as none.
+    The bracket counts with both its ends. `meet` is the relative difference that counts as none.
     """
-    falling = [
-        f"{label} ({method})"
-        for label, methods in curves.items()
-        for method, values in methods.items()
-        if method != "paper" and label != "CS" and np.any(np.diff(values) < -meet * values[1:])
-    ]
+    falling, constant = [], []
+    for label, methods in curves.items():
+        for method, values in methods.items():
+            if method == "paper":
+                continue
+            steps = np.diff(values)
+            if np.any(steps < -meet * values[1:]):
+                falling.append(f"{label} ({method})")
+            elif not np.any(steps > meet * values[1:]):
+                constant.append(label)
+    fall = f"these fall somewhere: {', '.join(falling)}" if falling else ""
+    still = f"{', '.join(constant)} stays constant" if constant else ""
+    ours = "; ".join(filter(None, [fall, still])) or "every curve grows"
+    rest = "" if falling else "both ends of every bracket, WCS and OLS grow; "
     book.statement(
         "grows-with-q",
-        not falling,
-        f"these fall somewhere: {', '.join(falling)}"
-        if falling
-        else "both ends of every bracket, WCS and OLS grow",
-        "an end of a bracket, WCS or OLS falls as q grows",
+        not falling and not constant,
+        ours if falling else f"{rest}{ours}" if constant else ours,
+        "CS depends on p q alone, which is fixed; what grows is the loss of every other scheme"
+        if not falling
+        else "an end of a bracket, CS, WCS or OLS falls as q grows",
+    )
+    book.statement(
+        "grows-but-cs",
+        not falling and set(constant) <= {"CS"},
+        fall or "both ends of every bracket, WCS and OLS grow",
+        "an end of a bracket, WCS or OLS falls or stays constant",
     )
 
 
@@ -233,7 +253,7 @@ def small_d_favourable(book: Workbook, curves: Curves, q: NDArray[np.float64]) -
         apart = np.flatnonzero(curves[label]["upper"] < 0.99 * curves["WCS"]["upper"])
         # Without a point apart the curve is WCS from the first point on; without one after, never.
         first = apart[-1] + 1 if apart.size else 0
-        reach[label] = float(q[first]) if first < q.size else 1.0
+        reach[label] = float(q[first]) if first < q.size else np.inf
     values = list(reach.values())
     if len(values) < 2:
         book.pending("small-d-favourable", f"it takes two or more values of d, got {len(values)}")
@@ -241,7 +261,11 @@ def small_d_favourable(book: Workbook, curves: Curves, q: NDArray[np.float64]) -
     book.statement(
         "small-d-favourable",
         all(a >= b for a, b in pairwise(values)) and values[0] > values[-1],
-        "within 1 % of WCS from " + ", ".join(f"q = {v:.2g} ({k})" for k, v in reach.items()),
+        "within 1 % of WCS from "
+        + ", ".join(
+            f"q = {value:.2g} ({label})" if np.isfinite(value) else f"no q on ({label})"
+            for label, value in reach.items()
+        ),
         "a smaller d reaches WCS at a smaller q, or all reach it at the same q",
     )
 
@@ -251,32 +275,36 @@ def small_d_favourable(book: Workbook, curves: Curves, q: NDArray[np.float64]) -
 
 def improves(
     book: Workbook,
-    curves: Curves,
-    samples: Sequence[int],
-    delta: NDArray[np.float64],
-    checkins: NDArray[np.float64],
+    scheme: Callable[[NDArray[np.float64]], Curves],
+    readings: Mapping[str, tuple[NDArray[np.float64], NDArray[np.float64]]],
 ) -> None:
     """Decide "improves": the scheme has at most half of the epsilon of random check-ins.
 
+    The paper does not say how it applies the earlier bound, so that it has to hold in every reading.
+
     Args:
         book: the notebook's workbook.
-        curves: from `evaluate`.
-        samples: the values of d.
-        delta: the grid, increasing, shape (n,).
-        checkins: epsilon of random check-ins there, shape (n,); inf where they certify nothing.
+        scheme: deltas, increasing -> curves of epsilon as `evaluate` returns them.
+        readings: reading of the earlier bound -> delta (n,), increasing, and epsilon (n,), where it
+            says anything; n may be 0.
     """
-    finite = np.isfinite(checkins)
-    if not np.any(finite):
-        book.statement(
-            "improves", True, "random check-ins certify no epsilon at any of these delta"
+    worse, told = [], []
+    for name, (delta, epsilon) in readings.items():
+        if not delta.size:
+            told.append(f"{name}: random check-ins say nothing at any δ drawn")
+            continue
+        curves = scheme(delta[:1])  # epsilon falls with delta: the largest of the region
+        ours = max(float(np.max(curves[label]["upper"])) for label in studied(curves))
+        least = float(epsilon.min())
+        told.append(
+            f"{name}: random check-ins say nothing below δ = {power(float(delta[0]))} and ε ≥ "
+            f"{least:.2g} above, where the scheme has ε ≤ {ours:.2g} for every d"
         )
-        return
-    ours = max(float(np.max(curves[f"d = {d}"]["upper"][finite])) for d in samples)
-    theirs = float(np.min(checkins[finite]))
+        if 2 * ours > least:
+            worse.append(name)
     book.statement(
         "improves",
-        2 * ours <= theirs,
-        f"random check-ins: no statement below delta = {delta[finite][0]:.2g}, epsilon at least "
-        f"{theirs:.2f} above; the scheme there: epsilon at most {ours:.2g} for every d",
-        "the scheme's largest epsilon is more than half of the smallest one of random check-ins",
+        not worse,
+        "; ".join(told),
+        f"more than half of the smallest ε of random check-ins: {'; '.join(worse)}",
     )

@@ -9,13 +9,13 @@ from dp_accounting.pld import privacy_loss_distribution as pld_lib
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 from numpy.typing import ArrayLike
 
-from repro._validate import broadcastable, in_unit, positive, representable
+from repro._validate import in_unit, positive, representable
 from repro.accounting._gaussian import log_shift_divergence
 from repro.accounting._gaussian_losses import sampled_cells, sampled_losses
 from repro.accounting._renyi import orders
 from repro.accounting._sampled_gaussian import sampled_gaussian
 from repro.accounting._weights import weights
-from repro.accounting.mechanism import Mechanism, frozen_field
+from repro.accounting.mechanism import Mechanism, frozen_fields
 
 __all__ = [
     "GaussianMechanism",
@@ -74,9 +74,7 @@ class GaussianMechanism(Mechanism):
     sensitivity: float = 1.0
 
     def __post_init__(self) -> None:
-        frozen_field(self, "sigma", positive("sigma", self.sigma))
-        frozen_field(self, "sensitivity", positive("sensitivity", self.sensitivity))
-        broadcastable(sigma=self.sigma, sensitivity=self.sensitivity)
+        frozen_fields(self, sigma=positive, sensitivity=positive)
         representable(self.sigma, "sensitivity", self.sensitivity)
 
     def log_delta(self, epsilon: np.ndarray, direction: str, method: str) -> np.ndarray:
@@ -112,10 +110,7 @@ class PoissonGaussian(Mechanism):
     sensitivity: float = 1.0
 
     def __post_init__(self) -> None:
-        frozen_field(self, "sigma", positive("sigma", self.sigma))
-        frozen_field(self, "rate", in_unit("rate", self.rate))
-        frozen_field(self, "sensitivity", positive("sensitivity", self.sensitivity))
-        broadcastable(sigma=self.sigma, rate=self.rate, sensitivity=self.sensitivity)
+        frozen_fields(self, sigma=positive, rate=in_unit, sensitivity=positive)
         representable(self.sigma, "sensitivity", self.sensitivity)
 
     def log_delta(self, epsilon: np.ndarray, direction: str, method: str) -> np.ndarray:

@@ -10,11 +10,11 @@ from numpy.polynomial.laguerre import laggauss
 from numpy.polynomial.legendre import leggauss
 from scipy.special import expit
 
-from repro._validate import broadcastable, integer, positive
+from repro._validate import integer, positive
 from repro.accounting._discretise import optimistic
 from repro.accounting._gaussian import log_diff, log_sum
 from repro.accounting._laplace_sums import log_density, log_tail, loss_point
-from repro.accounting.mechanism import Mechanism, frozen_field
+from repro.accounting.mechanism import Mechanism, frozen_fields
 
 __all__ = ["SummedLaplace", "log_pure_profile"]
 
@@ -63,10 +63,8 @@ class SummedLaplace(Mechanism):
     sensitivity: float = 1.0
 
     def __post_init__(self) -> None:
-        frozen_field(self, "scale", positive("scale", self.scale))
+        frozen_fields(self, scale=positive, sensitivity=positive)
         integer("clients", self.clients, 1)
-        frozen_field(self, "sensitivity", positive("sensitivity", self.sensitivity))
-        broadcastable(scale=self.scale, sensitivity=self.sensitivity)
 
     @property
     def pure(self) -> np.ndarray:

@@ -22,7 +22,7 @@ Own mechanism. The Laplace mechanism by its privacy profile, which is the same i
         scale: float
 
         def __post_init__(self) -> None:
-            frozen_field(self, "scale", positive("scale", self.scale))
+            frozen_fields(self, scale=positive)
 
         def log_delta(self, epsilon, direction, method):
             gap = np.minimum(epsilon - 1 / np.asarray(self.scale), 0.0) / 2
@@ -42,7 +42,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from functools import cached_property
 from typing import ClassVar
@@ -63,7 +63,7 @@ __all__ = [
     "SMALLEST_STEP",
     "InvalidBoundWarning",
     "Mechanism",
-    "frozen_field",
+    "frozen_fields",
 ]
 
 METHODS = ("upper", "lower", "paper")
@@ -391,9 +391,10 @@ class Mechanism(ABC):
             )
 
 
-def frozen_field(instance: object, name: str, value: np.ndarray) -> None:
-    """Store a checked field of a frozen dataclass: a float, or a read-only array."""
-    stored = float(value) if np.ndim(value) == 0 else np.array(value, dtype=float)
-    if isinstance(stored, np.ndarray):
+def frozen_fields(instance: object, **checks: Callable[[str, object], np.ndarray]) -> None:
+    """Check the fields of a frozen dataclass and store them as floats or read-only arrays."""
+    for name, check in checks.items():
+        stored = np.array(check(name, getattr(instance, name)), dtype=float)
         stored.setflags(write=False)
-    object.__setattr__(instance, name, stored)
+        object.__setattr__(instance, name, stored if stored.ndim else float(stored))
+    broadcastable(**{name: getattr(instance, name) for name in checks})

@@ -1,7 +1,7 @@
 """Handwriting by writer and human activity: records that belong to a person or a recording.
 
-`load_femnist`, `load_radhar` and `load_ucihar` read what a mirror keeps of FEMNIST (LEAF), RadHAR
-and UCI HAR; none of them can be downloaded in this form.
+`load_femnist` and `load_radhar` read embedded parts of FEMNIST (LEAF) and RadHAR; `load_ucihar` reads
+what a mirror keeps of UCI HAR, whose terms forbid to pass it on freely.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from repro.datasets.registry import arrays, entry, expect
 
-SEGMENT, FRAMES_PER_STEP, BINS = 90, 3, 16
-"""RadHAR: frames of a 3-second segment, frames summed to one time step, Doppler bins."""
+STEPS, BINS = 30, 16
+"""RadHAR: tenths of a second in a segment of three seconds, Doppler bins."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,30 +67,22 @@ def load_radhar() -> Grouped:
     """RadHAR as time-Doppler maps (n, 30, 16) of three seconds, by recording.
 
     A map counts, on a logarithmic scale, the reflected intensity of each Doppler bin in each tenth
-    of a second; a recording of 20 seconds gives six maps.
+    of a second; a recording of 20 seconds gives six maps. `data/embedded/make.py` has summed them.
 
     Raises:
         DataError: the file is missing, altered or not what it should be.
 
     Source: Singh et al., RadHAR, mmNets 2019.
     """
-    name = "radhar_points"
-    keys = ("doppler_bin", "peak", "frame_npoints", "frame_recording")
-    got = arrays(name, (*keys, "recording_label", "recording_start_unix", "classes"))
-    frame = np.repeat(np.arange(len(got["frame_npoints"])), got["frame_npoints"])
-    expect(name, len(frame) == len(got["peak"]), "as many points as its frames announce")
-    expect(name, int(got["doppler_bin"].max()) < BINS, f"Doppler bins below {BINS}")
-    energy = np.zeros((len(got["frame_npoints"]), BINS))
-    np.add.at(energy, (frame, got["doppler_bin"]), got["peak"].astype(float))
-    maps, owners = [], []
-    for recording in range(len(got["recording_label"])):
-        own = energy[got["frame_recording"] == recording]
-        count = len(own) // SEGMENT
-        steps = own[: count * SEGMENT].reshape(count, SEGMENT // FRAMES_PER_STEP, -1, BINS)
-        maps.append(np.log1p(steps.sum(axis=2)).astype(np.float32))
-        owners += [recording] * count
-    owner = np.array(owners)
-    made = _grouped(name, np.concatenate(maps), got["recording_label"][owner], got, owner, None)
+    name = "radhar_maps"
+    keys = ("intensity", "recording", "recording_label", "recording_start_unix", "classes")
+    got = arrays(name, keys)
+    intensity, recording = got["intensity"], got["recording"].astype(np.int64)
+    expect(name, intensity.shape[1:] == (STEPS, BINS), f"maps of {STEPS} steps and {BINS} bins")
+    expect(name, len(recording) == len(intensity), "a recording for each map")
+    expect(name, int(recording.max()) < len(got["recording_label"]), "a label for each recording")
+    maps = np.log1p(intensity.astype(float)).astype(np.float32)
+    made = _grouped(name, maps, got["recording_label"][recording], got, recording, None)
     return replace(made, start=got["recording_start_unix"])
 
 

@@ -9,26 +9,20 @@ Preprocessing, decided here once:
 * columns are scaled with constants of the training part; test records may lie slightly outside.
 
 There is no constant column: (25) of mspafl has no intercept.
-
-`load_adult_stand_in` generates records in the same shape, without any download. Columns, levels, counts
-and the share of either class are those of the real table; the values are invented. A linear score of a
-record's scaled columns plus logistic noise decides its class, so that a linear classifier without noise
-learns about as much as on the real table.
 """
 
 from __future__ import annotations
 
 import csv
+import io
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from repro._validate import choice
-from repro.datasets.dataset import digest
-from repro.datasets.registry import DataError, entry, fetch
+from repro.datasets.registry import DataError, content, entry
 
 COUNTS = {"train": (32_561, 7_841), "test": (16_281, 3_846)}
 """Records, and how many of them are of class 1 (">50K"), in either part."""
@@ -88,8 +82,7 @@ class Table:
         labels: class of each record, int64, shape (n,): 0 ("<=50K") or 1 (">50K").
         columns: what each feature is, m names.
         source: where these bytes come from, one phrase.
-        sha256: checksum of the file read, or of the arrays where there is no file.
-        stand_in: empty for the real data; else the phrase a picture's footer must carry.
+        sha256: checksum of the file read.
     """
 
     features: NDArray[np.float64]
@@ -97,7 +90,6 @@ class Table:
     columns: tuple[str, ...]
     source: str
     sha256: str
-    stand_in: str = ""
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -158,11 +150,11 @@ def encode(
 @lru_cache(maxsize=2)
 def _read(part: str) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Numbers and codes of levels, shape (n, 14), and labels of one part."""
-    path = fetch(f"adult_{part}")
+    path = entry(f"adult_{part}").file
     try:
-        with open(path, encoding="ascii", newline="") as stream:
-            rows = [row for row in csv.reader(stream, skipinitialspace=True) if row]
-    except (OSError, UnicodeDecodeError, csv.Error) as problem:
+        lines = io.StringIO(content(f"adult_{part}").decode("ascii"), newline="")
+        rows = [row for row in csv.reader(lines, skipinitialspace=True) if row]
+    except (UnicodeDecodeError, csv.Error) as problem:
         raise DataError(f"{path} cannot be read ({problem}); get the file again") from problem
     if part == "test":
         rows = rows[1:]  # its first line is a remark of the tool that made the split
@@ -177,7 +169,7 @@ def _read(part: str) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     return values, labels
 
 
-def _parse(path: Path, rows: list[list[str]]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def _parse(path: str, rows: list[list[str]]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     try:
         *columns, last = zip(*rows, strict=True)
         values = np.empty((len(rows), len(LEVELS)))
@@ -190,77 +182,3 @@ def _parse(path: Path, rows: list[list[str]]) -> tuple[NDArray[np.float64], NDAr
             f"{path}: expected rows of 14 columns and a label as the data set documents them "
             f"({type(problem).__name__}: {problem}); get the file again"
         ) from problem
-
-
-# Generated records --------------------------------------------------------------------------------
-
-STAND_IN = "generated records in the shape of Adult (14 columns, same counts) in place of Adult"
-
-_STAND_IN_SEEDS = {"train": 14, "test": 15}
-_STAND_IN_SCORE = {
-    "age": 2.5, "education-num": 5.0, "marital-status": -1.4, "relationship": -0.6, "sex": 0.9,
-    "capital-gain": 30.0, "capital-loss": 3.0, "hours-per-week": 3.0,
-}  # fmt: skip
-"""Weights of the scaled columns in the score, of the size that a fit to Adult has."""
-
-
-@lru_cache(maxsize=6)
-def load_adult_stand_in(part: str = "train", features: str = "scaled") -> Table:
-    """32,561 generated records for training or 16,281 others for testing; as `load_adult`.
-
-    Raises:
-        ValueError: an unknown part or kind of features.
-
-    Callers must not change the arrays (they are read-only).
-    """
-    choice("part", part, tuple(COUNTS))
-    choice("features", features, FEATURES)
-    values, labels = _generate(part)
-    encoded, columns = encode(values, _generate("train")[0], features)
-    return Table(
-        encoded, labels, columns, "generated (Adult's shape)", digest(values, labels), STAND_IN
-    )
-
-
-@lru_cache(maxsize=2)
-def _generate(part: str) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Numbers and codes of levels, shape (n, 14), and labels of one part."""
-    rng = np.random.default_rng(_STAND_IN_SEEDS[part])
-    count, positives = COUNTS[part]
-    columns = {
-        name: _levels(rng, count, len(levels)) if levels else _NUMBERS[name](rng, count)
-        for name, levels in LEVELS.items()
-    }
-    score = rng.logistic(scale=0.5, size=count)
-    for name, weight in _STAND_IN_SCORE.items():
-        top = len(LEVELS[name]) - 1 if LEVELS[name] else _TOP[name]
-        score += weight * columns[name] / top
-    labels = np.zeros(count, dtype=np.int64)
-    labels[np.argsort(score)[-positives:]] = 1
-    labels.flags.writeable = False
-    return np.stack(list(columns.values()), axis=1), labels
-
-
-def _levels(rng: np.random.Generator, count: int, levels: int) -> NDArray[np.float64]:
-    """Codes of a category: a few common levels and many rare ones, as in a census."""
-    shares = 1.0 / np.arange(1, levels + 1) ** 2
-    order = np.random.default_rng(levels).permutation(levels)  # which are common: same in each part
-    return order[rng.choice(levels, count, p=shares / shares.sum())].astype(float)
-
-
-def _mostly_zero(
-    rng: np.random.Generator, count: int, share: float, top: float
-) -> NDArray[np.float64]:
-    return np.where(rng.random(count) < share, np.round(top * rng.beta(1.0, 12.0, count)), 0.0)
-
-
-_TOP = {"age": 90.0, "education-num": 16.0, "capital-gain": 99_999.0, "capital-loss": 4_356.0,
-        "hours-per-week": 99.0}  # fmt: skip
-_NUMBERS = {
-    "age": lambda rng, n: np.round(17 + 73 * rng.beta(1.6, 3.4, n)),
-    "fnlwgt": lambda rng, n: np.round(np.clip(190_000 * rng.lognormal(-0.14, 0.55, n), 1e4, 1.5e6)),
-    "education-num": lambda rng, n: np.clip(np.round(rng.normal(10.1, 2.6, n)), 1, 16),
-    "capital-gain": lambda rng, n: _mostly_zero(rng, n, 0.08, _TOP["capital-gain"]),
-    "capital-loss": lambda rng, n: _mostly_zero(rng, n, 0.05, _TOP["capital-loss"]),
-    "hours-per-week": lambda rng, n: np.clip(np.round(rng.normal(40.4, 12.3, n)), 1, 99),
-}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import tarfile
 import zlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -28,9 +29,34 @@ CIFAR10_CLASSES = (
 )
 CIFAR100_CLASSES = tuple(str(label) for label in range(100))
 
-_CIFAR10_MEMBERS = {
-    "train": tuple(f"data_batch_{k}.bin" for k in range(1, 6)),
-    "test": ("test_batch.bin",),
+
+@dataclass(frozen=True)
+class _Archive:
+    """How an official archive is laid out.
+
+    Attributes:
+        members: its files, by part.
+        label_bytes: in front of the pixels of each row of a member; the last one is the label.
+        classes: what each label means.
+        named: whether the subset's file holds the names of its classes, which have to be these.
+    """
+
+    members: Mapping[str, tuple[str, ...]]
+    label_bytes: int
+    classes: tuple[str, ...]
+    named: bool
+
+
+_ARCHIVES = {
+    "cifar10": _Archive(
+        {"train": tuple(f"data_batch_{k}.bin" for k in range(1, 6)), "test": ("test_batch.bin",)},
+        1,
+        CIFAR10_CLASSES,
+        named=True,
+    ),
+    "cifar100": _Archive(  # the coarse label comes before the fine one
+        {"train": ("train.bin",), "test": ("test.bin",)}, 2, CIFAR100_CLASSES, named=False
+    ),
 }
 
 
@@ -52,79 +78,38 @@ def load_cifar10(part: str = "train", version: str = "auto") -> Dataset:
 
     Source: Krizhevsky, "Learning multiple layers of features from tiny images", 2009.
     """
-    return _load(
-        "cifar10", part, version,
-        members=_CIFAR10_MEMBERS, counts=COUNTS, label_bytes=1, classes=CIFAR10_CLASSES, named=True,
-    )  # fmt: skip
+    return _load("cifar10", part, version)
 
 
 @lru_cache(maxsize=4)
 def load_cifar100(part: str = "train", version: str = "auto") -> Dataset:
     """CIFAR-100, images of shape (n, 32, 32, 3), fine labels in the official (alphabetical) order.
 
-    Args:
-        part: "train" or "test".
-        version: "official", the archive of its authors (169 MB, downloaded if need be); "subset",
-            10,000 + 2,000 images, balanced, that only a mirror can have; "auto", whichever is
-            already on this machine, the official one first, and the download if neither is.
-
-    Raises:
-        ValueError: an unknown part or version.
-        DataError: a file is missing, truncated, altered or not what it should be.
-
-    Callers must not change the arrays (they are read-only).
-
-    Source: Krizhevsky, "Learning multiple layers of features from tiny images", 2009.
+    Arguments, errors and source as for `load_cifar10`; the subset has 10,000 + 2,000 images.
     """
-    return _load(
-        "cifar100", part, version,
-        members={"train": ("train.bin",), "test": ("test.bin",)}, counts=COUNTS,
-        label_bytes=2,  # coarse, fine
-        classes=CIFAR100_CLASSES, named=False,
-    )  # fmt: skip
+    return _load("cifar100", part, version)
 
 
-def _load(
-    name: str,
-    part: str,
-    version: str,
-    *,
-    members: Mapping[str, tuple[str, ...]],
-    counts: Mapping[str, int],
-    label_bytes: int,
-    classes: tuple[str, ...],
-    named: bool,
-) -> Dataset:
-    """One part of a CIFAR data set, read-only.
-
-    Args:
-        name: "cifar10" or "cifar100", as the registry knows the archive.
-        part, version: as for the loaders.
-        members: of the official archive, by part.
-        counts: images of the official archive, by part.
-        label_bytes: in front of the pixels of each row of a member; the last one is the label.
-        classes: what each label means.
-        named: whether the subset's file holds the names of its classes, which have to be these.
-
-    Raises:
-        ValueError: an unknown part or version.
-        DataError: a file is missing, truncated, altered or not what it should be.
-    """
+def _load(name: str, part: str, version: str) -> Dataset:
+    """One part of a CIFAR data set; arguments and errors as for the loaders."""
+    archive = _ARCHIVES[name]
     if wants_subset(name, part, version):
         wanted = entry(f"{name}_{part}")
         path = fetch(wanted.name)
-        content = arrays(wanted.name, ("images", "labels", *(["classes"] if named else [])))
-        if named and tuple(str(c) for c in content["classes"]) != classes:
-            raise DataError(f"{path}: its classes are not {', '.join(classes)}; get the file again")
+        content = arrays(wanted.name, ("images", "labels", *(["classes"] if archive.named else [])))
+        if archive.named and tuple(str(c) for c in content["classes"]) != archive.classes:
+            raise DataError(
+                f"{path}: its classes are not {', '.join(archive.classes)}; get the file again"
+            )
         images, labels = content["images"], content["labels"].astype(np.int64)
-        return _checked(name, wanted, path, images, labels, len(images), classes)
+        return _checked(name, wanted, path, images, labels, len(images))
     wanted, path = entry(name), fetch(name)
-    table = _rows(path, members[part], label_bytes + _PIXELS)
+    table = _rows(path, archive.members[part], archive.label_bytes + _PIXELS)
     images = np.ascontiguousarray(
-        table[:, label_bytes:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+        table[:, archive.label_bytes :].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
     )
-    labels = table[:, label_bytes - 1].astype(np.int64)
-    return _checked(name, wanted, path, images, labels, counts[part], classes)
+    labels = table[:, archive.label_bytes - 1].astype(np.int64)
+    return _checked(name, wanted, path, images, labels, COUNTS[part])
 
 
 def _rows(path: Path, members: tuple[str, ...], length: int) -> NDArray[np.uint8]:
@@ -156,8 +141,8 @@ def _checked(
     images: NDArray,
     labels: NDArray[np.int64],
     count: int,
-    classes: tuple[str, ...],
 ) -> Dataset:
+    classes = _ARCHIVES[name].classes
     if images.shape != (count, *SHAPE) or images.dtype != np.uint8 or labels.shape != (count,):
         raise DataError(
             f"{path}: expected {count:,} colour images of 32x32 bytes with as many labels, "

@@ -7,12 +7,14 @@ import string
 import struct
 import zipfile
 import zlib
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from repro._validate import choice
 from repro.datasets.dataset import Dataset
 from repro.datasets.registry import DataError, Entry, arrays, entry, fetch, wants_subset
 
@@ -30,8 +32,9 @@ def load_emnist_byclass(part: str = "train", version: str = "auto") -> Dataset:
     Args:
         part: "train" or "test".
         version: "official", the archive of NIST (562 MB, downloaded if need be); "subset", 70,000 +
-            12,000 images that only a mirror can have; "auto", whichever is already on this machine,
-            the official one first, and the download if neither is.
+            12,000 images that only a mirror can have; "embedded", 18,000 + 3,000 images of this
+            subset that come with the project; "auto", the official one or the subset, whichever is
+            already on this machine, the official one first, and the download if neither is.
 
     Raises:
         ValueError: an unknown part or version.
@@ -39,9 +42,31 @@ def load_emnist_byclass(part: str = "train", version: str = "auto") -> Dataset:
 
     Callers must not change the arrays (they are read-only).
     """
-    if wants_subset("emnist_byclass", part, version):
+    if version == "embedded":
+        return _subset(entry(f"emnist_embedded_{choice('part', part, tuple(COUNTS))}"))
+    if wants_subset("emnist_byclass", part, version, ("embedded",)):
         return _subset(entry(f"emnist_byclass_{part}"))
     return _official(fetch("emnist_byclass"), entry("emnist_byclass"), part)
+
+
+def characters(data: Dataset, kind: str) -> Dataset:
+    """The digits (10 classes) or the letters (52) of an EMNIST data set, their labels from 0.
+
+    Args:
+        data: as `load_emnist_byclass` returns it.
+        kind: "digits" or "letters".
+
+    Raises:
+        ValueError: an unknown kind.
+
+    Callers must not change the arrays (they are read-only).
+    """
+    digits = choice("kind", kind, ("digits", "letters")) == "digits"
+    first, last = (0, 10) if digits else (10, len(CLASSES))
+    kept = (data.labels >= first) & (data.labels < last)
+    images, labels = data.images[kept], data.labels[kept] - first
+    images.flags.writeable = labels.flags.writeable = False
+    return replace(data, images=images, labels=labels, classes=CLASSES[first:last])
 
 
 def _subset(wanted: Entry) -> Dataset:

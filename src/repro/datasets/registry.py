@@ -1,13 +1,15 @@
-"""Finding data files: local cache, then the mirror folder, then the official address.
+"""Finding data files: embedded, local cache, mirror folder, official address, in this order.
 
 `data/registry.toml` lists every file with address, checksum, size, licence and citation. A file is
 handed out only after its sha256 has been compared; a download that breaks off is taken up again
-where it stopped, and takes its final name only when it is whole.
+where it stopped, and takes its final name only when it is whole. An embedded file may be compressed
+(its name then ends in .xz); size and checksum are those of its content.
 """
 
 from __future__ import annotations
 
 import hashlib
+import lzma
 import os
 import sys
 import tomllib
@@ -17,6 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +30,9 @@ from repro.atomic import SUFFIX
 
 MIRROR = "REPRO_DATA_MIRROR"
 """The environment variable that names a folder with copies of the files, flat."""
+
+COMPRESSED = ".xz"
+"""What the name of a compressed embedded file adds to the registry's."""
 
 _BLOCK = 1 << 16  # bytes; what is lost at most when the line breaks
 _PATIENCE = (10, 60)  # seconds to connect, seconds between two blocks
@@ -103,29 +109,36 @@ def entry(name: str, registry: Path | None = None) -> Entry:
     return known[name]
 
 
-def find(name: str, registry: Path | None = None) -> Path | None:
-    """The verified file from the cache or the mirror; None where neither has it. Never downloads.
+def find(name: str, registry: Path | None = None, *, embedded: bool = True) -> Path | None:
+    """The verified file, embedded, in the cache or in the mirror; None where it is in none of them.
+
+    Never downloads. The path of a compressed embedded file ends in `COMPRESSED`: `content` reads
+    either kind. With `embedded=False` the embedded files are passed over.
 
     Raises:
         DataError: a file of that name is there but is not the one the registry describes.
     """
     wanted = entry(name, registry)
     for folder, remedy in _folders():
-        candidate = folder / wanted.file
-        if candidate.exists():
-            verify(candidate, wanted, remedy)
-            return candidate
+        at_home = folder == paths.EMBEDDED
+        if at_home and not embedded:
+            continue
+        for end in ("", COMPRESSED) if at_home else ("",):
+            candidate = folder / (wanted.file + end)
+            if candidate.exists():
+                verify(candidate, wanted, remedy)
+                return candidate
     return None
 
 
-def fetch(name: str, registry: Path | None = None) -> Path:
-    """The verified file of `name`, downloaded into the cache if neither cache nor mirror has it.
+def fetch(name: str, registry: Path | None = None, *, embedded: bool = True) -> Path:
+    """The verified file of `name` as `find` has it, else downloaded into the cache.
 
     Raises:
         DataError: unknown name; file altered or truncated; nowhere to be found; download failed.
     """
     wanted = entry(name, registry)
-    present = find(name, registry)
+    present = find(name, registry, embedded=embedded)
     if present is not None:
         return present
     mirror = os.environ.get(MIRROR, "")
@@ -141,6 +154,16 @@ def fetch(name: str, registry: Path | None = None) -> Path:
     return _download(wanted, looked)
 
 
+def content(name: str) -> bytes:
+    """The bytes of the registry's file `name`, decompressed where it is embedded compressed.
+
+    Raises:
+        DataError: as for `fetch`.
+    """
+    with _opened(fetch(name)) as stream:
+        return stream.read()
+
+
 def verify(path: Path, wanted: Entry, remedy: str) -> None:
     """Compare size and sha256 of `path` with the registry; `remedy` ends the message.
 
@@ -148,26 +171,37 @@ def verify(path: Path, wanted: Entry, remedy: str) -> None:
         DataError: the file differs or cannot be read.
     """
     try:
-        size = path.stat().st_size
-        if size != wanted.bytes:
-            how = "truncated" if size < wanted.bytes else "altered"
-            raise DataError(f"{path} is {how}: {size:,} bytes, expected {wanted.bytes:,}; {remedy}")
-        found = _sha256(path)
+        size, found = _measured(path)
+    except (lzma.LZMAError, EOFError) as problem:
+        raise DataError(f"{path} is truncated or altered ({problem}); {remedy}") from problem
     except OSError as problem:
         raise DataError(f"cannot read {path}: {problem.strerror or problem}; {remedy}") from problem
+    if size != wanted.bytes:
+        how = "truncated" if size < wanted.bytes else "altered"
+        raise DataError(f"{path} is {how}: {size:,} bytes, expected {wanted.bytes:,}; {remedy}")
     if found != wanted.sha256:
         raise DataError(f"{path} is altered: sha256 {found}, expected {wanted.sha256}; {remedy}")
 
 
 def _folders() -> Iterator[tuple[Path, str]]:
+    yield paths.EMBEDDED, "take it from the repository again (git checkout)"
     yield paths.CACHE, "delete it and run again"
     if mirror := os.environ.get(MIRROR):
         yield Path(mirror).expanduser(), f"replace it, or unset {MIRROR}"
 
 
-def _sha256(path: Path) -> str:
-    with open(path, "rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+def _opened(path: Path) -> BinaryIO:
+    return lzma.open(path) if path.suffix == COMPRESSED else open(path, "rb")
+
+
+def _measured(path: Path) -> tuple[int, str]:
+    """Size and sha256 of the content."""
+    size, running = 0, hashlib.sha256()
+    with _opened(path) as stream:
+        while block := stream.read(1 << 20):
+            size += len(block)
+            running.update(block)
+    return size, running.hexdigest()
 
 
 def _download(wanted: Entry, looked: str) -> Path:
@@ -316,7 +350,7 @@ def expect(name: str, good: bool, expected: str) -> None:
         raise DataError(f"the file of {name!r} is not what it should be: expected {expected}")
 
 
-def wants_subset(name: str, part: str, version: str) -> bool:
+def wants_subset(name: str, part: str, version: str, others: tuple[str, ...] = ()) -> bool:
     """Whether to read the subset of one part instead of the official files.
 
     Args:
@@ -324,12 +358,13 @@ def wants_subset(name: str, part: str, version: str) -> bool:
         part: "train" or "test".
         version: "official"; "subset"; or "auto": whichever is already on this machine, the official
             one first, and the official one (to be downloaded) if neither is.
+        others: versions that the caller has dealt with, for the message.
 
     Raises:
         ValueError: an unknown part or version.
     """
     choice("part", part, ("train", "test"))
-    choice("version", version, ("auto", "official", "subset"))
+    choice("version", version, ("auto", "official", "subset", *others))
     if version != "auto":
         return version == "subset"
     return find(name) is None and find(f"{name}_{part}") is not None

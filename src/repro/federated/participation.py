@@ -74,12 +74,6 @@ class TwoLevelPoisson:
         """The expected number of records drawn in an iteration, p q sum_i d_i (p q N d)."""
         return self.p * self.q * float(self._sizes.sum())
 
-    @property
-    def batch_deviation(self) -> float:
-        """The standard deviation of the number of records drawn in an iteration."""
-        sizes, p, q = self._sizes.astype(float), self.p, self.q
-        return float(np.sqrt((p * (sizes * q * (1 - q) + (1 - p) * (sizes * q) ** 2)).sum()))
-
     def draw(self, rng: np.random.Generator) -> Draw:
         """Sample one iteration, in O(clients + records of the participants), without a loop."""
         clients = np.flatnonzero(rng.random(len(self._sizes)) < self.p)

@@ -1,7 +1,7 @@
 """Residual networks with group normalisation, to size for small images, block by block addressable.
 
 One builder makes all of them: ResNet-101 and WideResNet-40-4 for 32x32 images as in partitioning,
-section 4, and small relatives for 8x8 digits and for training CIFAR-10 on a CPU. Batch
+section 4, and small relatives for 8x8 digits, for 14x14 letters and for training CIFAR-10 on a CPU. Batch
 normalisation, which mixes the records of a batch, is replaced by group normalisation as in the
 paper, so that the gradient of one record is well defined.
 
@@ -42,6 +42,7 @@ class Architecture:
         colours: channels of the images.
         pixels: (brightest, mean, deviation) of the images, for `Pixels`; the latter two in units
             of the first.
+        convolutions: 3x3 convolutions in a block that is no bottleneck, 1 or 2.
     """
 
     stages: tuple[tuple[int, int, int], ...]
@@ -50,6 +51,7 @@ class Architecture:
     groups: int
     colours: int = 3
     pixels: tuple[float, float, float] = (255, *CIFAR_PIXELS)
+    convolutions: int = 2
 
 
 ARCHITECTURES = {
@@ -60,6 +62,9 @@ ARCHITECTURES = {
     "small_cifar": Architecture(((2, 24, 2), (10, 16, 2)), (16, 2), False, 8),
     "small_digits": Architecture(
         ((1, 8, 1), (10, 12, 2)), (8, 1), False, 4, colours=1, pixels=(16, 0.305, 0.376)
+    ),
+    "small_letters": Architecture(
+        ((1, 12, 1), (10, 16, 2)), (12, 2), False, 4, 1, (255, 0.174, 0.280), convolutions=1
     ),
 }
 """The networks that `build_residual` knows."""
@@ -81,11 +86,15 @@ class ResidualNet(nn.Module):
         groups, after = architecture.groups, architecture.bottleneck
         first = nn.Conv2d(architecture.colours, channels, 3, stride, padding=1, bias=False)
         self.stem = nn.Sequential(first, _norm(channels, groups), nn.ReLU()) if after else first
-        kind = Bottleneck if after else PreActivation
-        blocks = []
+        blocks: list[Bottleneck | PreActivation] = []
         for count, width, stride in architecture.stages:
             for k in range(count):
-                blocks.append(kind(channels, width, stride if k == 0 else 1, groups))
+                shape = (channels, width, stride if k == 0 else 1, groups)
+                blocks.append(
+                    Bottleneck(*shape)
+                    if after
+                    else PreActivation(*shape, architecture.convolutions)
+                )
                 channels = width
         self.blocks = nn.ModuleList(blocks)
         self.identity = tuple(i for i, block in enumerate(blocks) if block.keeps_shape)
@@ -134,21 +143,20 @@ class Bottleneck(nn.Module):
 
 
 class PreActivation(nn.Module):
-    """x + f(relu(norm(x))), f with two 3x3 convolutions.
+    """x + f(relu(norm(x))), f with two 3x3 convolutions, or one.
 
     A shortcut that must change the shape sees the activated input.
     """
 
-    def __init__(self, channels: int, out: int, stride: int, groups: int) -> None:
+    def __init__(
+        self, channels: int, out: int, stride: int, groups: int, convolutions: int = 2
+    ) -> None:
         super().__init__()
         self.keeps_shape = stride == 1 and channels == out
         self.activate = nn.Sequential(_norm(channels, groups), nn.ReLU())
-        self.residual = nn.Sequential(
-            nn.Conv2d(channels, out, 3, stride, padding=1, bias=False),
-            _norm(out, groups),
-            nn.ReLU(),
-            nn.Conv2d(out, out, 3, padding=1, bias=False),
-        )
+        first = nn.Conv2d(channels, out, 3, stride, padding=1, bias=False)
+        second = (_norm(out, groups), nn.ReLU(), nn.Conv2d(out, out, 3, padding=1, bias=False))
+        self.residual = nn.Sequential(first, *(second if convolutions == 2 else ()))
         self.shortcut = (
             None if self.keeps_shape else nn.Conv2d(channels, out, 1, stride, bias=False)
         )

@@ -20,6 +20,8 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -57,31 +59,12 @@ def authority(given: argparse.Namespace) -> None:
 
 def parameters(given: argparse.Namespace) -> None:
     """Serve as the parameter server."""
-    listener = _listen(given.listen)
-    node = ParameterServer(
-        given.folder,
-        listener,
-        servers=given.servers,
-        clients=given.clients,
-        ring=given.modulus,
-        time_limit=given.time_limit,
-    )
-    _serve(node, listener, given)
+    _serve(ParameterServer, given, servers=given.servers)
 
 
 def server(given: argparse.Namespace) -> None:
     """Serve as an intermediate server."""
-    listener = _listen(given.listen)
-    node = IntermediateServer(
-        given.number,
-        given.folder,
-        listener,
-        parameters=given.parameters,
-        clients=given.clients,
-        ring=given.modulus,
-        time_limit=given.time_limit,
-    )
-    _serve(node, listener, given)
+    _serve(partial(IntermediateServer, given.number), given, parameters=given.parameters)
 
 
 def check(given: argparse.Namespace) -> None:
@@ -108,8 +91,13 @@ def check(given: argparse.Namespace) -> None:
 
 
 def _serve(
-    node: ParameterServer | IntermediateServer, listener: socket.socket, given: argparse.Namespace
+    role: Callable[..., ParameterServer | IntermediateServer],
+    given: argparse.Namespace,
+    **others: object,
 ) -> None:
+    listener = _listen(given.listen)
+    same = {"clients": given.clients, "ring": given.modulus, "time_limit": given.time_limit}
+    node = role(given.folder, listener, **same, **others)
     host, port = listener.getsockname()[:2]
     print(f"{node.name} listens on {f'[{host}]' if ':' in host else host}:{port}", flush=True)
     if given.until_stdin_ends:

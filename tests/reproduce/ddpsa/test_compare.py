@@ -17,9 +17,18 @@ PARAMETERS = {"records": 500, "runs": 3, "rounds": 30}
 PAIR = [mechanism(name, clients=2, clip=1.0, epsilon=0.1) for name in ("LDP", "DDP-SA")]
 
 
-def test_quartiles_count_missing_rounds_as_late():
-    assert comparison.quartiles([4, 1, 3, 2]) == [1, 2, 3]
-    assert comparison.quartiles([1, 2, np.nan, np.nan, np.nan]) == [2, math.inf, math.inf]
+def test_missing_rounds_count_as_late():
+    assert comparison.median_rounds([4, 1, 3, 2]) == [1, 2, 4]
+    assert comparison.median_rounds([1, 2, np.nan, np.nan, np.nan]) == [1, math.inf, math.inf]
+    assert comparison.median_rounds(np.arange(1, 21)) == [6, 10, 15]
+
+
+def test_losses_are_compared_run_by_run():
+    runs = {"LDP, n = 2": np.array([2.0, 8.0]), "DDP-SA, n = 2": np.array([1.0, 4.0])}
+    (pair,) = comparison.sides(runs, "LDP", "DDP-SA", ["n = 2"]).values()
+    assert comparison.ratio(*pair).mean == pytest.approx(2)
+    np.testing.assert_allclose(comparison.pooled(runs, "LDP", ["n = 2"]), [2, 8])
+    assert comparison.versus_ldp({"x": runs}, ["n = 2"])["x"]["all together"].startswith("0.500 [")
 
 
 def test_the_four_mechanisms_differ_in_the_parts_they_use():

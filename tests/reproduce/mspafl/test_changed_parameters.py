@@ -15,6 +15,8 @@ from reproduce.papers.mspafl import (
     curves,
     local_claims,
     pictures,
+    run_claims,
+    stories,
     training_claims,
     training_pictures,
 )
@@ -50,19 +52,25 @@ def one_round(p, q):
     printed = curves.each(panels, lambda s: s.round_epsilon(local))
     views = curves.each(panels, lambda s: curves.round_views(s, local))
     deltas = curves.each(panels, lambda s: float(s.round_delta()))
-    pictures.adversary_grid(
-        [(part, local, printed[part], local, views[part]) for part in panels],
-        xlabel="x",
-        ylabel="y",
-        names=pictures.ROUND_VIEWS,
-    )
+    small = curves.small_batch(setting())
+    small_views = {"small": curves.round_views(small, local[-1:])}
+    rows = {
+        key: row
+        for some, found in (
+            *((panels[part], views[part]) for part in panels),
+            ({"small": small}, small_views),
+        )
+        for key, row in curves.last_round(some, found, 1.0).items()
+    }
+    pictures.one_round(local, printed, {part: part for part in panels}, rows)
+    assert all(stories.one_round(panels, printed, views, local, rows[list(rows)[-1]]))
     return {
         "order-p": claims.increases(panels["(a)"], printed["(a)"], "p", "at the end"),
         "order-q": claims.increases(panels["(b)"], printed["(b)"], "q", "at the end"),
         "baseline-p1": claims.baseline(panels["(a)"], printed["(a)"], 1.0),
         "joint-tighter": claims.joint_tighter(panels, local),
         "delta-target": claims.round_within_target(deltas, 1e-4),
-        **claims.printed_round_pairs(panels, views, local),
+        **claims.printed_round_pairs(panels, views, local, small),
     }
 
 
@@ -109,8 +117,11 @@ def whole_runs(panels):
     deltas = curves.each(panels, lambda s: s.total_delta(X))
     views = curves.each(panels, lambda s: curves.run_views(s, AT, 1e-4))
     truth = curves.each(panels, lambda s: curves.at_printed_delta(s, AT))
-    rows = [(part, X, printed[part], AT, views[part]) for part in panels]
-    pictures.totals_with_budget(rows, deltas, 1e-4, floor=1e-4)
+    assert deltas.keys() == panels.keys()
+    ratios = curves.over_printed(panels, truth, AT)
+    titles = {part: part for part in panels}
+    words = {"titles": titles, "pair": "pair", "target": "target", "target y": "true ε"}
+    pictures.totals(X, printed, AT, ratios, views, words)
     return printed, views, truth
 
 
@@ -120,25 +131,27 @@ def test_few_rounds_and_curves_of_other_rates():
     found = {
         "order-p": claims.increases(panels["(a)"], printed["(a)"], "p", "", claims.SUBSTANTIAL),
         "order-q": claims.increases(panels["(b)"], printed["(b)"], "q", "", claims.SUBSTANTIAL),
-        "scaling": claims.scaling(panels, printed, setting(), 3),
-        "delta-target": claims.run_within_target(panels, AT, 1e-4),
-        "pair-average": claims.pair_average(panels, truth, AT),
-        "target-server": claims.target_server(panels, views, AT),
+        "scaling": run_claims.scaling(panels, printed, setting(), 3),
+        "delta-target": run_claims.run_within_target(panels, AT, 1e-4),
+        "pair-average": run_claims.pair_average(panels, truth, AT),
+        "pair-server": run_claims.pair_server(panels, truth, AT),
+        "target-server": run_claims.target_server(panels, views, AT),
     }
+    assert all(stories.rates(panels, printed, found, 3))
     assert found["order-p"].holds and found["order-q"].holds is None
     assert found["scaling"].holds is None
     assert "delta~ = 0.0001 uses the target up" in found["delta-target"].reason
     book = workbook("fig4", p_values=[1.0, 0.3], q_values=[1.0], rounds=[1, 3], rounds_max=3)
     assert book.applies(*found)
     claims.record(book, found)
-    answers = claims.holds_against_server(panels, truth, AT)
+    answers = run_claims.holds_against_server(panels, truth, AT)
     assert set(answers) == {"p = 1", "p = 0.3", "q = 1"}
     assert {answer for row in answers.values() for answer in row} <= {"yes", "no", "open"}
 
 
 def test_a_smaller_slack_is_not_said_to_use_the_target_up():
     panels = {"(a)": {"p = 0.5": curves.Setting(0.5, 0.2, 100, 0.6, 1.0, 1e-6, 1e-5)}}
-    found = claims.run_within_target(panels, AT, 1e-4)
+    found = run_claims.run_within_target(panels, AT, 1e-4)
     assert found.holds and "within it at T = 1" in found.ours and "already" not in found.reason
 
 
@@ -146,7 +159,7 @@ def test_exponents_take_the_lower_two_curves_in_any_order():
     def found(p, q):
         panels = curves.panels_by_rate(setting(), p, q)
         printed = curves.each(panels, lambda s: s.total_epsilon(X))
-        return claims.scaling(panels, printed, setting(), 3)
+        return run_claims.scaling(panels, printed, setting(), 3)
 
     assert found([0.1, 0.5], [0.1, 0.3]) == found([0.5, 0.1], [0.3, 0.1])
 
@@ -162,17 +175,18 @@ def test_one_batch_size():
     panels = curves.panels_by_batch(setting(), 10, 2, [1])
     printed, views, truth = whole_runs(panels)
     found = {
-        "grows-with-b": claims.grows_with_batch(panels, printed, 3),
-        "wr-below-wor": claims.replacement_lowers(panels, printed, 3),
-        "crucial-role": claims.crucial_role(panels, views, printed, AT),
-        "pair-server": claims.pair_server(panels, truth, AT),
+        "grows-with-b": run_claims.grows_with_batch(panels, printed, 3),
+        "wr-below-wor": run_claims.replacement_lowers(panels, printed, 3),
+        "crucial-role": run_claims.crucial_role(panels, views, printed, AT),
+        "pair-server": run_claims.pair_server(panels, truth, AT),
     }
+    assert all(stories.batches(panels, printed, found, 3))
     assert found["grows-with-b"].holds is None and found["crucial-role"].holds is None
     assert found["wr-below-wor"].holds
     claims.record(workbook("fig6", batches=[1]), found)
     single_draw = curves.panels_by_batch(setting(), 10, 1, [1])  # q is the same in both
     totals = curves.each(single_draw, lambda s: s.total_epsilon(X))
-    assert claims.replacement_lowers(single_draw, totals, 3).ours.endswith("1.000")
+    assert run_claims.replacement_lowers(single_draw, totals, 3).ours.endswith("1.000")
 
 
 # Figure 5 -----------------------------------------------------------------------------------------
@@ -186,10 +200,11 @@ LOCAL = {
 @pytest.mark.parametrize("epsilons", [[1.0], [1.0, 0.2, 0.5]])
 def test_other_numbers_of_local_epsilons(epsilons):
     found = curves.local_totals(LOCAL | {"local_epsilons": epsilons}, X, AT)
-    figure = pictures.local_totals(found, X, AT, 1e-4)
-    assert len(figure.axes) == 3 * len(epsilons)
+    figure = pictures.local_totals(found, X, AT)
+    assert len(figure.axes) == 2 * len(epsilons)
+    assert all(stories.local(found, 3, AT))
     decided = local_claims.true_local(found, AT, 1e-4)
-    decided["strengthens"] = local_claims.strengthens(found["printed"])
+    decided["strengthens"] = local_claims.strengthens(found)
     assert (decided["strengthens"].holds is None) == (len(epsilons) == 1)
     assert decided["true-order-fedavg"].ours.count(" and ") == len(epsilons) - 1
     assert local_claims.printed_order(found["printed"]["1"], 3).ours.startswith("at T = 3: ")
@@ -215,7 +230,7 @@ def invented(p, seeds, methods=METHODS, rate=0.1, rise=0.2):
 
 
 @pytest.mark.parametrize(
-    ("p", "seeds"), [([0.3], 4), ([0.7, 0.1, 0.3, 0.2], 4), ([0.1, 0.3], 1), ([1.0], 1)]
+    ("p", "seeds"), [([0.3], 5), ([0.7, 0.1, 0.3, 0.2], 8), ([0.1, 0.3], 1), ([1.0], 4)]
 )
 def test_other_p_and_fewer_seeds(p, seeds):
     runs = {
@@ -230,26 +245,57 @@ def test_other_p_and_fewer_seeds(p, seeds):
     assert len(training_claims.readings_table(readings, max(p), [0.1])) == 2
     training_claims.numbers(runs, readings, p, 0.1)
     training_pictures.accuracy_panels(runs, range(0, 18, 2), p, 0.1, 0.76).canvas.draw()
-    found = {
-        "grows-with-p": training_claims.grows_with_p(runs),
-        **training_claims.replacement(runs, 30, 4),
-        **training_claims.against_controls(runs, readings, 0.76, loud),
-        **training_claims.against_controls(runs, {}, 0.76, loud),
+    met = training_claims.conditions(runs, p, 0.1, 0.76)
+    assert set(met) == {"learns", "converged"}
+    found = training_claims.decide(runs, 0.001, 0.76)
+    assert tuple(found) == training_claims.CLAIMS
+    assert found["grows-with-p"].holds is (True if len(p) > 1 and seeds > 4 else None)
+    assert all((answer.holds is None) == (seeds < 5) for k, answer in found.items() if k[0] != "g")
+    assert all(stories.training(found, 8.7, loud, p))
+    for others in (readings, {}):
+        why = training_claims.hints(runs, others, loud, 30, 4)
+        training_claims.record(workbook("fig2", p=p, seeds=seeds), found, why)
+
+
+def test_one_way_of_spreading_the_labels_is_enough_to_be_accurate_and_not_enough_to_lead():
+    runs = {
+        (split, again): invented([0.1, 0.3], 6)
+        for split in ("one_label", "shuffled")
+        for again in (False, True)
     }
-    assert (found["grows-with-p"].holds is None) == (len(p) == 1 or seeds == 1)
-    others = [finding.holds for claim, finding in found.items() if claim != "grows-with-p"]
-    assert len(others) == 6
-    assert all((answer is None) == (seeds == 1) for answer in others)
-    claims.record(workbook("fig2", p=p, seeds=seeds), found)
+    for key, one in runs["shuffled", False].items():
+        one["accuracy"] = one["accuracy"] + (0.3 if key[0] in ("mspafl", "dp_fedavg") else 0.0)
+        if key[0] == "dp_fedavg":
+            one["accuracy"] = one["accuracy"] + 0.3
+    found = training_claims.decide(runs, 0.001, 0.76)
+    assert found["highly-accurate"].holds is True
+    assert found["beats-dp-fedavg"].holds is False
+    assert "both labels" in found["beats-dp-fedavg"].reason
 
 
-def test_reasons_are_built_from_the_numbers():
+def test_training_alone_ahead_refutes_that_utility_is_kept():
+    runs = {
+        (split, again): invented([0.1, 0.3], 6)
+        for split in ("one_label", "shuffled")
+        for again in (False, True)
+    }
+    found = training_claims.decide(runs, 0.001, 0.9)
+    assert found["utility-kept"].holds is True  # the invented accuracies fall from method to method
+    for runs_of in runs.values():
+        for key, one in runs_of.items():
+            one["accuracy"] = one["accuracy"] + (0.2 if key[0] == "alone" else 0.0)
+    found = training_claims.decide(runs, 0.001, 0.9)
+    assert found["utility-kept"].holds is False and "against it" in found["utility-kept"].reason
+    assert found["highly-accurate"].holds is False
+
+
+def test_hints_are_built_from_the_numbers():
     runs = {
         (split, again): invented([0.1, 0.3], 4)
         for split in ("one_label", "shuffled")
         for again in (False, True)
     }
-    found = training_claims.replacement(runs, 10, 2)["wr-ends-higher"]
-    assert "2 draws from 10 records give 1.9 different ones" in found.reason
-    assert "5.0 % less noise" in found.reason
-    assert training_claims.grows_with_p(runs).ours.startswith("p = 0.1, 0.3, mean")
+    loud = training_claims.loudness(runs, [0.1, 0.3], 0.1)
+    why = training_claims.hints(runs, {}, loud, 10, 2)["wr-ends-higher"]
+    assert "2 draws from 10 records with replacement give 1.9 different ones" in why
+    assert "5.0 % less noise" in why

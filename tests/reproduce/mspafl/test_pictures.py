@@ -1,4 +1,4 @@
-"""The panels that set printed totals beside what each adversary learns."""
+"""The pictures of Figures 3 to 6: the paper's panels, what the adversaries learn, and the axes."""
 
 import matplotlib
 
@@ -9,74 +9,85 @@ import numpy as np
 import pytest
 
 from repro.report import style
-from reproduce.papers.mspafl.pictures import adversary_grid, budget
+from reproduce.papers.mspafl import pictures
 
 X, AT = np.geomspace(1, 100, 9), np.array([1, 10, 100])
-PRINTED = {"p = 0.1": X * 0.1, "p = 1": X}
+PRINTED = {part: {"p = 0.1": X * 0.1, "p = 1": X} for part in ("(a)", "(b)")}
+
+
+def bracket(low, high):
+    return {"lower": AT * low, "upper": AT * high}
+
+
 VIEWS = {
-    label: {
-        "server": {"lower": AT * 0.2, "upper": AT * 0.3},
-        "server, ended": {"lower": AT * 0.05, "upper": AT * 0.06},
-        "average": {"lower": AT * 0.01, "upper": AT * 0.02},
-    }
-    for label in PRINTED
+    part: {label: {"server": bracket(0.2, 0.3), "average": bracket(0.01, 0.02)} for label in row}
+    for part, row in PRINTED.items()
 }
-NAMES = {"server": "sees uploads", "server, ended": "nothing kept"}
 
 
-@pytest.fixture
-def drawn():
+@pytest.fixture(autouse=True)
+def close():
     style.use()
-    rows = [("(a)", X, PRINTED, AT, VIEWS), ("(b)", X, PRINTED, AT, VIEWS)]
-    figure, extra = adversary_grid(
-        rows, xlabel="rounds T", ylabel="epsilon", floor=1e-3, names=NAMES, budgets=2
-    )
-    yield figure, extra
-    plt.close(figure)
+    yield
+    plt.close("all")
 
 
-def test_one_panel_for_the_paper_and_one_a_setting(drawn):
-    figure, extra = drawn
-    titles = [axis.get_title() for axis in figure.axes if axis not in extra]
-    assert titles == ["(a)", "p = 0.1", "p = 1", "(b)", "p = 0.1", "p = 1"]
-    assert len(extra) == 2
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [(0.5, "0.5"), (1000, "1,000"), (1e-4, "10⁻⁴"), (2.5e-6, "2.5·10⁻⁶"), (0.001, "0.001")],
+)
+def test_numbers_as_an_axis_says_them(value, words):
+    assert pictures.number(value) == words
 
 
-def test_the_curves_are_the_numbers(drawn):
-    figure, _ = drawn
-    paper, setting = figure.axes[0], figure.axes[1]
+def test_labels_keep_their_order_and_their_distance():
+    found = pictures.spread([0.5, 0.1, 0.51], 0.1)
+    assert np.all(np.diff(np.sort(found)) >= 0.1 - 1e-6)
+    assert np.argsort(found).tolist() == [1, 0, 2]
+    assert pictures.spread([0.1, 0.9], 0.1).tolist() == [0.1, 0.9]
+
+
+def test_whole_runs_show_the_formula_first_and_each_truth_below():
+    words = {
+        "titles": {"(a)": "(a) first", "(b)": "(b) second"},
+        "pair": "its own delta",
+        "target": "the target",
+        "target y": "true epsilon",
+    }
+    figure = pictures.totals(X, PRINTED, AT, VIEWS, VIEWS, words)
+    titles = [axis.get_title() for axis in figure.axes]
+    assert titles[:2] == ["(a) first", "(b) second"]
+    assert [title[:3] for title in titles[2:]] == ["(c)", "(d)", "(e)", "(f)"]
+    paper = figure.axes[0]
     assert [line.get_ydata().tolist() for line in paper.lines] == [
-        PRINTED[k].tolist() for k in PRINTED
+        values.tolist() for values in PRINTED["(a)"].values()
     ]
-    heights = [tuple(line.get_ydata()) for line in setting.lines]
-    assert tuple(PRINTED["p = 0.1"]) in heights
-    for view, end in (("server", "lower"), ("server", "upper"), ("server, ended", "upper")):
-        assert tuple(VIEWS["p = 0.1"][view][end]) in heights
-    assert tuple(VIEWS["p = 0.1"]["average"]["upper"]) not in heights  # it has no name
-    assert setting.get_ylim()[0] == 1e-3
+    assert {text.get_text() for text in paper.texts} == {"p = 0.1: 10", "p = 1: 100"}
+    heights = [tuple(line.get_ydata()) for line in figure.axes[2].lines]
+    for view, end in (("server", "lower"), ("server", "upper"), ("average", "upper")):
+        assert tuple(VIEWS["(a)"]["p = 1"][view][end]) in heights
+    assert (1, 1) in heights and (1, 1) not in [tuple(x.get_ydata()) for x in figure.axes[4].lines]
 
 
-def test_the_legend_names_what_is_drawn(drawn):
-    figure, _ = drawn
-    words = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert words == ["the paper's formula", "sees uploads", "nothing kept"]
+def test_one_round_has_a_row_for_each_setting():
+    local = np.linspace(0, 1, 5)
+    one = {"lower": 0.1, "upper": 0.2}
+    names = ("server", "server, ended", "average", "average, ended")
+    views = dict.fromkeys(names, one)
+    figure = pictures.one_round(
+        local,
+        {part: {"p = 1": local} for part in ("(a)", "(b)")},
+        {"(a)": "(a)", "(b)": "(b)"},
+        {"p = 1, q = 1": (0.1, views), "p = 0.1, q = 1": (0.4, views)},
+    )
+    dots = figure.axes[-1]
+    assert [label.get_text() for label in dots.get_yticklabels()] == [
+        "p = 1, q = 1",
+        "p = 0.1, q = 1",
+    ]
+    assert [text.get_text() for text in dots.texts][:4] == ["2×", "2×", "0.5×", "0.5×"]
 
 
-def test_the_budget_shows_curves_and_target(drawn):
-    _, extra = drawn
-    budget(extra[0], X, {"p = 0.1": X * 1e-5}, 1e-4, title="delta", xlabel="rounds T")
-    assert extra[0].lines[0].get_ydata().tolist() == (X * 1e-5).tolist()
-    assert set(extra[0].lines[1].get_ydata()) == {1e-4}
-    assert extra[0].get_yscale() == "log"
-
-
-def test_rows_may_have_different_numbers_of_curves():
-    """Four p beside three q: the surplus panels are hidden, and no two printed curves look alike."""
-    four = {f"p = {k}": X * k for k in (1, 2, 3, 4)}
-    views = {label: {"server": VIEWS["p = 1"]["server"]} for label in four}
-    rows = [("(a)", X, four, AT, views), ("(b)", X, PRINTED, AT, VIEWS)]
-    figure, _ = adversary_grid(rows, xlabel="T", ylabel="epsilon", names=NAMES)
-    shown = [axis.get_title() for axis in figure.axes if axis.get_visible()]
-    assert shown == ["(a)", *four, "(b)", *PRINTED]
-    assert len({line.get_color() for line in figure.axes[0].lines}) == 4
-    plt.close(figure)
+def test_a_bracket_in_words():
+    assert pictures._between(bracket(0.2, 0.3)) == "20–30"
+    assert pictures._between(bracket(0.2, 0.2001)) == "20"

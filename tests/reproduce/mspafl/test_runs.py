@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from repro.datasets.adult import load_adult_stand_in
+from repro.datasets.adult import load_adult
 from repro.federated.mspafl.algorithm import LocalTraining, Variant, train
 from repro.models.logistic import signed
 from reproduce.papers.mspafl import compare
@@ -20,7 +20,7 @@ from reproduce.papers.mspafl.runs import (
 )
 
 PARAMETERS = {
-    "data": "stand_in", "features": "scaled", "test_records": 300, "clients": 20, "records": 30,
+    "data": "adult", "features": "scaled", "test_records": 300, "clients": 20, "records": 30,
     "p": [0.2, 0.6], "epsilon": 1.0, "delta": 1e-4, "clip": 1.0, "steps": 5, "batch": 5,
     "learning_rate": 0.1, "regularisation": 1e-4, "rounds": 16, "evaluate_every": 4, "seeds": 3,
     "readings": ["scaled", "one_hot"], "learning_rates": [0.1, 1.0], "reading_seeds": 2,
@@ -82,7 +82,7 @@ def test_a_run_is_a_pure_function_and_json_able():
     assert json.loads(json.dumps(first, allow_nan=False)) == first
     assert first["round"] == [0, 4, 8, 12, 16] and len(first["variants"]) == 12
     assert first["holders"] == {"only <=50K": 15, "only >50K": 5, "both": 0}
-    assert first["size"] == 14 and "in place of Adult" in first["data"]["stand_in"]
+    assert first["size"] == 14 and "uci.edu" in first["data"]["source"]
     for name in ("accuracy", "own", "averaged"):
         assert np.shape(first[name]) == (12, 5) and 0 <= np.min(first[name])
         assert np.max(first[name]) <= 1
@@ -95,7 +95,7 @@ def test_what_is_measured_is_what_a_direct_evaluation_finds():
     """Accuracy, own labels and averaged model recomputed from the final models, client by client."""
     _, config, _ = mspafl_tasks(PARAMETERS)[0]
     run = mspafl_run(config, 4)
-    training, test = load_adult_stand_in("train"), load_adult_stand_in("test")
+    training, test = load_adult("train"), load_adult("test")
     features, labels = test.features[:300], test.labels[:300]
     from repro.federated.client_data import deal
 
@@ -163,7 +163,7 @@ def test_the_published_runs_are_complete_and_serve_both_larger_profiles():
         for key in ("accuracy", "own", "averaged"):
             assert np.shape(result[key]) == shape, (path.name, key)
             assert 0 <= np.min(result[key]) and np.max(result[key]) <= 1
-        assert result["data"]["stand_in"] == "" and result["majority"] == 0.76377
+        assert result["majority"] == 0.76377
 
 
 # ---------------------------------------------------------------- comparing runs
@@ -222,18 +222,20 @@ def test_measures_of_a_curve():
     assert loud["signal to noise"] == pytest.approx(0.1) and loud["data"] == pytest.approx(0.2)
 
 
-def test_gaps_growth_and_pooling_are_paired_by_seed():
+def test_gaps_and_averages_are_paired_by_seed():
     runs = invented()
     by_key = compare.gaps(runs, "mspafl", "alone")
     assert set(by_key) == {(0.1, 0.1), (0.7, 0.1)}
-    for one in (*by_key.values(), compare.pooled(runs, "mspafl", "alone")):
+    for one in by_key.values():
         assert one.mean == pytest.approx(-0.1) and one.high - one.low < 1e-12 and one.sign == -1
-    means, gain = compare.growth(runs, "mspafl")
-    assert means == pytest.approx([0.6, 0.8]) and gain.mean == pytest.approx(0.2)
-    curves = {("one_label", False): runs, ("one_label", True): invented()}
-    for row in curves["one_label", True].values():
-        row["accuracy"] = row["accuracy"] + np.array([[0.1], [0.3]])
-    found = compare.with_minus_without(curves, "one_label", "mspafl", compare.whole)
-    assert found.mean == pytest.approx(0.2) and found.sign == 0
-    steady = compare.with_minus_without(curves, "one_label", "mspafl", compare.wobble)
-    assert steady.mean == pytest.approx(0.0, abs=1e-12)
+    found = compare.averages(runs, "mspafl")
+    np.testing.assert_allclose(found["final"], [0.7, 0.9])
+    np.testing.assert_allclose(found["wobble"], [0.1, 0.3])
+    rows = compare.by_p(runs, "mspafl")
+    assert list(rows) == [0.1, 0.7]
+    np.testing.assert_allclose(rows[0.7], [0.75, 0.85])
+
+
+def test_the_late_move_compares_the_last_two_quarters():
+    assert compare.late_move([[0.0, 1.0, 1.0, 1.0, 2.0, 4.0, 5.0, 5.0]]) == pytest.approx(2.0)
+    assert compare.late_move([[1.0, 3.0], [1.0, 1.0]]) == pytest.approx(1.0)

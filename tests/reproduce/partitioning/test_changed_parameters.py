@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from reproduce.papers.partitioning import claims, compare
+from reproduce.papers.partitioning import claims, compare, conditions, stories, table_words
 from reproduce.papers.partitioning.balanced_curves import (
     balanced_epsilon,
     renyi_curves,
@@ -13,13 +13,19 @@ from reproduce.papers.partitioning.balanced_curves import (
     whole_orders_to,
 )
 from reproduce.papers.partitioning.noise import balanced_sigma, poisson_sigma
-from reproduce.papers.partitioning.pictures import panels, table_picture
+from reproduce.papers.partitioning.pictures import (
+    beside_truth,
+    noise_saved,
+    renyi_picture,
+    run_lengths,
+)
 from reproduce.papers.partitioning.runs import table_curves
 from reproduce.papers.partitioning.splitting_curves import (
     bracket_width,
     splitting_epsilon,
     splitting_noise,
 )
+from reproduce.papers.partitioning.tables import table_picture
 
 
 def findings(*made):
@@ -30,6 +36,13 @@ def findings(*made):
         assert finding.ours and "nan" not in finding.ours and "inf" not in finding.ours
         assert finding.holds or finding.reason
     return made
+
+
+def told(*made):
+    """Each is a story of three sentences, with numbers."""
+    for sentences in made:
+        assert len(sentences) == 3 and all(sentence.endswith(".") for sentence in sentences)
+        assert not any(word in " ".join(sentences) for word in ("nan", "inf "))
 
 
 @pytest.fixture(autouse=True)
@@ -68,23 +81,17 @@ def test_figures_2_3_and_7(alpha_max, sigma, k):
     alpha = whole_orders_to(alpha_max)
     curves = renyi_curves(alpha, 6, k, sigma)
     findings(
-        claims.almost_identical(alpha, curves, 0.1),
         claims.much_better(alpha, curves, 0.5),
         claims.always_below(alpha, curves),
         claims.poisson_spikes(curves),
         claims.bound_below(alpha, curves),
+        claims.bound_above(alpha, curves),
         claims.truth_below(alpha, curves),
     )
-
-
-def test_reasons_of_figure_2_speak_of_the_orders_at_hand():
-    alpha, poisson = np.arange(2, 7), np.ones(5)
-    above = {"paper": np.array([0.9, 1.2, 1.1, 0.8, 0.7]), "lower": poisson, "upper": 2 * poisson}
-    curves = {"balanced": above, "Poisson": {"upper": poisson}}
-    (finding,) = findings(claims.almost_identical(alpha, curves, 0.1))
-    assert not finding.holds
-    assert finding.reason.startswith("bound (3) is the larger one at orders 3 to 4;")
-    assert finding.reason.endswith("may lie above Poisson's")
+    told(stories.much_better(alpha, curves), stories.two_settings({"(a)": (alpha, curves)}))
+    told(stories.same_noise({"balanced": 1.0, "Poisson": 1.1}, alpha, curves))
+    drawn = renyi_picture({"(a)": (alpha, curves), "(b)": (alpha, curves)})
+    assert len(drawn.axes) == 4
 
 
 @pytest.mark.parametrize("wrong", [1, 2.5, "8"])
@@ -104,23 +111,25 @@ def test_noise_of_figure_2_is_found_for_rare_and_for_constant_participation(iter
 def test_figure_4_where_no_run_or_every_run_stays_within_delta(iterations, sigma, delta):
     curves = run_length_delta(iterations, 0.2, 10.0, sigma, 10)
     longest = claims.longest(iterations, curves, delta)
-    epochs = list(curves)[1]
-    beyond = claims.next_run(iterations, curves[epochs]["paper"], delta)
-    assert longest[epochs]["paper"] in (0, *iterations)
-    assert (beyond == "") == (longest[epochs]["paper"] == max(iterations))
+    assert longest[list(curves)[1]]["paper"] in (0, *iterations)
+    for methods in claims.crossings(iterations, curves, delta).values():
+        assert all(min(iterations) <= length <= max(iterations) for length in methods.values())
     findings(
         claims.longer_in_truth(iterations, curves, delta),
+        claims.pld_longest(iterations, curves, delta),
         claims.epochs_cost_more(iterations, curves, 10),
     )
+    told(stories.run_lengths(iterations, curves, delta))
+    assert len(run_lengths(iterations, curves, delta, [60.0, 70.0]).axes) == 2
 
 
-def test_the_next_run_is_named_with_its_delta():
-    values = np.array([1e-6, 1.001e-5, 2e-3])
-    assert claims.next_run([10, 30, 70], values, 1e-5) == (
-        "at T = 30 delta is 1.001e-05, above 1e-05 by less than a picture shows"
-    )
-    assert claims.next_run([10, 30, 70], values, 1e-4) == "at T = 70 delta is 0.002, above 0.0001"
-    assert claims.next_run([10], values[:1], 1e-5) == ""
+def test_a_curve_crosses_delta_between_two_lengths():
+    curves = {
+        "balanced": {"paper": np.array([1e-6, 1e-4])},
+        "low": {"paper": np.array([0.0, 1e-9])},
+    }
+    found = claims.crossings([10, 20], curves, 1e-5)
+    assert found["balanced"]["paper"] == pytest.approx(15) and found["low"]["paper"] == 20
 
 
 @pytest.mark.parametrize(
@@ -129,8 +138,13 @@ def test_the_next_run_is_named_with_its_delta():
 def test_figure_8(iterations, k, sigma):
     curves = balanced_epsilon(np.array(sigma), iterations, k, 1e-3)
     findings(
-        claims.less_epsilon_balanced(curves), claims.nearly_identical(np.array(sigma), curves, 0.05)
+        claims.less_epsilon_balanced(curves),
+        claims.nearly_identical(curves, 0.05, 10.0),
+        claims.nearly_identical(curves, 0.05, 1e-9),
     )
+    told(stories.two_lengths({"(a)": curves}))
+    settings = {"(a)": (np.array(sigma), curves)}
+    assert len(noise_saved(settings, {"(a)": claims.saved(curves)}).axes) == 2
     assert np.isfinite(list(bracket_width(curves).values())).all()
 
 
@@ -138,8 +152,9 @@ def test_figure_8(iterations, k, sigma):
 def test_any_number_of_panels_is_drawn(count):
     curves = splitting_epsilon(np.array([1.0, 2.0]), [2], 3, 0.5, 1e-3)
     settings = {f"panel {k}": (np.array([1.0, 2.0]), curves) for k in range(count)}
-    figure = panels(settings, xlabel="sigma", ylabel="epsilon")
-    assert sum(axis.get_visible() for axis in figure.axes) == count
+    figure = beside_truth(settings, xlabel="sigma", ylabel="epsilon")
+    assert len(figure.axes) == 2 * count
+    told(stories.less_epsilon([curves] * count))
 
 
 def finals(submodels, seeds):
@@ -150,29 +165,43 @@ def finals(submodels, seeds):
 
 @pytest.mark.parametrize("submodels", [[3, 8], [4], [], [2, 3, 5]])
 def test_tables_with_other_submodels(submodels):
-    made = compare.table_findings(finals(submodels, 3), submodels)
-    findings(*made.values())
+    made = compare.table_answers(finals(submodels, 5), submodels, 0.01)
     assert {f"amplified-{d}" for d in submodels} <= set(made)
     assert ("fewer-better" in made) == (len(submodels) > 1)
 
 
-@pytest.mark.parametrize("submodels, seeds", [([4], 1), ([2, 3, 5], 2)])
-def test_tables_are_drawn_with_other_submodels_and_seeds(submodels, seeds):
+@pytest.mark.parametrize("submodels, seeds", [([3], 5), ([4], 1), ([2, 3, 5], 2), ([], 2)])
+def test_tables_are_drawn_and_told_with_other_submodels_and_seeds(submodels, seeds):
     rng = np.random.default_rng(1)
-    controls = ["not_private", *(f"clipped_{d}" for d in [1, *submodels])]
-    names = controls + compare.table_rows(submodels)
-    accuracy = {name: rng.random((seeds, 4)) for name in names}
-    figure = table_picture(
-        accuracy, {n: a.mean(axis=1) for n, a in accuracy.items()}, np.arange(4), submodels, 0.1
+    names = table_words.row_names(submodels)
+    accuracy = {name: 0.5 + 0.3 * rng.random((seeds, 5)) for name in names}
+    last = {name: runs[:, -1] for name, runs in accuracy.items()}
+    printed = {row: 80.0 for row in compare.table_rows([d for d in submodels if d == 3])}
+    bound = {f"d = {d}": (f"clipped_{d}", f"baseline_{d}") for d in submodels}
+    result = {"parameters": 5, "majority": 0.1, "data": {"source": "some images"}}
+    met = conditions.look({"data": "letters"}, [result], accuracy, last, bound, printed)
+    assert not met["setting"].holds and not met["images"].holds
+    rows = table_words.accuracy_rows(
+        names, last, printed, dict.fromkeys(printed, "differs"), met["setting"]
     )
-    assert len(figure.axes[-1].get_yticks()) == len(names)
+    assert {row.verdict for row in rows} <= {"not tested", ""}
+    noise = table_words.noise_rows(
+        {"n": "without splitting"},
+        {"n": "1.0"},
+        {"n": "1.1"},
+        {"n": "differs"},
+        {"n": {"lower": 6.0, "upper": 6.2}},
+    )
+    assert len(table_picture(rows, noise, {"start": 0.6}).axes[1].get_yticks()) == len(names)
+    sigma = {name: 0.5 for name in names}
+    told(table_words.table_story(last, submodels, printed, sigma, met, noise))
 
 
 def test_a_single_seed_decides_no_order():
-    assert compare.table_findings(finals([3, 8], 1), [3, 8]) == {}
+    assert compare.table_answers(finals([3, 8], 1), [3, 8], 0.01) == {}
     kinds = ("clipped", "poisson", "balanced")
     one = {f"{start}_{kind}": np.array([0.5]) for start in ("scratch", "tuned") for kind in kinds}
-    assert compare.sampling_findings(one) == {}
+    assert compare.sampling_answers(one, 0.01) == {}
     assert compare.accuracies(np.array([0.5]))["accuracy in %"] == "50.0"
     assert "deviation" not in compare.summary(np.array([0.5]))
 

@@ -7,7 +7,15 @@ import pytest
 from matplotlib import pyplot as plt
 
 from reproduce import catalogue
-from reproduce.papers.pmsfl import compare, pictures, tables, verdicts
+from reproduce.papers.pmsfl import (
+    attack_verdicts,
+    compare,
+    pictures,
+    stories,
+    table_picture,
+    tables,
+    training_verdicts,
+)
 from reproduce.papers.pmsfl.attack_runs import MEASURES, STAGES
 
 rng = np.random.default_rng(0)
@@ -35,10 +43,11 @@ def noise_attacks(epsilons, *, gradients=True, smooth=True):
     return {name: measures() for name in names + ["splitfed, no public images"] * smooth}
 
 
-def decided(verdicts_):
-    for holds, ours, reason in verdicts_.values():
-        assert isinstance(bool(holds), bool) and ours and reason
-    return set(verdicts_)
+def decided(answers):
+    for answer in answers.values():
+        assert answer.holds in (True, False, None) and answer.text
+        assert answer.reason or answer.holds
+    return set(answers)
 
 
 # Figures 2 and 5 ----------------------------------------------------------------------------------
@@ -50,12 +59,13 @@ def decided(verdicts_):
 def test_budgets_and_attackers_of_figure_2_are_free(epsilons, gradients, smooth):
     attacks = noise_attacks(epsilons, gradients=gradients, smooth=smooth)
     claims = decided(
-        verdicts.noise_orders(
-            attacks, batch=3, budgets=epsilons, copies=7, record=64, densities=(1.0, 2.0)
+        attack_verdicts.noise_answers(
+            attacks, budgets=epsilons, copies=7, record=64, densities=(1.0, 2.0), margin=0.05
         )
     )
     assert ("gradients" in claims) == gradients
-    assert {"complete", "limited-at-5", "only-0-1", "still-0-1", "record"} <= claims
+    assert ("only-0-1" in claims) == (len(epsilons) > 1)
+    assert {"complete", "limited-at-5", "hidden-at-0-1", "still-0-1", "record"} <= claims
     rows = compare.noise_rows(attacks, epsilons, 7)
     drawn = {name for panel in rows.values() for name in panel.values() if name}
     assert drawn <= set(attacks) and {f"dp {e:g}" for e in epsilons} <= drawn
@@ -63,13 +73,15 @@ def test_budgets_and_attackers_of_figure_2_are_free(epsilons, gradients, smooth)
 
 
 def test_the_reasons_of_figure_2_speak_of_the_numbers_at_hand():
-    attacks = noise_attacks([3.0, 0.2])
-    found = verdicts.noise_orders(
-        attacks, batch=3, budgets=[3.0, 0.2], copies=50, record=99, densities=(1.5, 2.0)
+    budgets = [3.0, 0.2]
+    attacks = noise_attacks(budgets)
+    found = attack_verdicts.noise_answers(
+        attacks, budgets=budgets, copies=50, record=99, densities=(1.5, 2.0), margin=0.05
     )
-    assert "ε = 3:" in found["limited-at-5"][1] and "50 copies" in found["still-0-1"][1]
-    assert "ε = 0.2:" in found["still-0-1"][1] and "99 activations" in found["record"][2]
-    assert "1.5 activations" in found["only-0-1"][2]
+    assert "ε = 3 " in found["limited-at-5"].text and "50 copies" in found["still-0-1"].text
+    assert "ε = 0.2" in found["hidden-at-0-1"].text
+    told = " ".join(stories.figure2(attacks, found, budgets, 50))
+    assert "ε = 3 " in told and "0.2" in told and "50 times" in told
 
 
 @pytest.mark.parametrize("rounds", [1, 4])
@@ -77,19 +89,21 @@ def test_the_reasons_of_figure_2_speak_of_the_numbers_at_hand():
 def test_figure_5_without_masks_or_with_few_rounds(rounds, masks):
     attacks = noise_attacks([0.3, 2.0])
     config = {"seen": 9, "guesses": 2, "versions": 3, "copies": 4, "rounds": rounds}
-    every = compare.mask_rows(dict.fromkeys(everything(), measures()), 0.3, config)
     if masks:
-        attacks |= {name: measures() for panel in every.values() for name in panel.values() if name}
+        attacks |= {name: measures() for name in everything()}
     entropy = rng.random((2, rounds + 1)) if masks else np.empty((2, 0))
-    found = verdicts.mask_protection(
-        attacks, entropy, batch=3, budget=0.3, inferred=4, participants=5
-    )
+    found = attack_verdicts.mask_answers(attacks, entropy, budget=0.3, participants=5, margin=0.05)
     assert decided(found) == (
         {"mitigates", "like-0-1-first", "like-0-1", "like-0-1-informed", "bits", "random"}
         if masks
         else set()
     )
-    assert len(compare.mask_rows(attacks, 0.3, config)) == (3 if masks else 1)
+    rows = compare.mask_rows(attacks, 0.3, config)
+    assert len(rows) == 2
+    assert (f"PM-SFL,\n{rounds} rounds" in rows["the paper's attack: one copy"]) == masks
+    if masks:
+        told = stories.figure5(attacks, entropy, 0.3, 4)
+        assert "from 4 copies" in told[1]
 
 
 def everything():
@@ -106,19 +120,48 @@ def everything():
 
 
 @pytest.mark.parametrize("seeds", [2, 5])
-def test_table_1_with_other_seeds(seeds):
-    finals = {k: {m: runs(seeds) for m in tables.COLUMNS} for k in tables.SETTINGS}
-    printed = dict.fromkeys(tables.SETTINGS, list(tables.COLUMNS))
-    assert len(decided(verdicts.method_orders(finals, printed, "small"))) == 9
+@pytest.mark.parametrize("left_out", [[], ["mmhar", "cifar100-mixed", "femnist"]])
+def test_table_1_with_other_seeds_and_settings(seeds, left_out):
+    kept = [key for key in tables.SETTINGS if key not in left_out]
+    papers = tables.accuracies(catalogue.figure("pmsfl/table1").claims)
+    printed = {k: [m for m in tables.COLUMNS if (k, m) in papers] for k in tables.SETTINGS}
+    found = {k: {m: curves(seeds) for m in (*tables.COLUMNS, tables.CONTROL)} for k in kept}
+    ends = {k: {m: c[:, -1] for m, c in row.items()} for k, row in found.items()}
+    claims = decided(training_verdicts.table_orders(ends, printed, 0.02))
+    every = {c.id for c in catalogue.figure("pmsfl/table1").claims if c.kind == "order"}
+    assert claims <= every and (claims == every) == (not left_out)
+    names, trivial = dict.fromkeys(kept, "records"), dict.fromkeys(kept, 0.1)
+    parameters = catalogue.figure("pmsfl/table1").parameters("desk")
+    met = training_verdicts.table_conditions(parameters, found, trivial, names, papers, 0.02)
+    assert set(met) == {c.id for c in catalogue.figure("pmsfl/table1").conditions}
+    assert all("not run" in met[f"real-{key}"][1] for key in left_out)
+    assert all(stories.table1(ends, papers, met))
+    fig = table_picture.accuracy_table(table_picture.blocks(ends, papers, {}, names, trivial))
+    assert len(fig.axes) == 2 * len(kept)
+    plt.close(fig)
 
 
-@pytest.mark.parametrize(("seeds", "points"), [(2, 2), (4, 7)])
+def test_conditions_say_why_runs_cannot_decide():
+    flat, rising = np.full((5, 9), 0.5), np.tile(np.linspace(0, 0.5, 9), (5, 1))
+    noise = 0.01 * rng.random((5, 9))
+    assert training_verdicts.learns({"pmsfl": flat + noise}, 0.1, 0.8)[0]
+    assert not training_verdicts.learns({"pmsfl": flat + noise}, 0.6, 0.8)[0]
+    assert not training_verdicts.learns({"pmsfl": flat / 2 + noise}, 0.1, 0.8)[0]
+    assert training_verdicts.converged({"pmsfl": flat, "splitfed": flat}, 0.02)[0]
+    assert not training_verdicts.converged({"pmsfl": rising, "splitfed": flat}, 0.02)[0]
+    chance = {"splitfed": flat + noise, "splitfed_dp": noise}
+    assert not training_verdicts.baseline(chance, 0.12, 0.02)[0]
+    assert training_verdicts.baseline(chance | {"splitfed_dp": flat - 0.12}, 0.12, 0.02)[0]
+
+
+@pytest.mark.parametrize(("seeds", "points"), [(2, 2), (5, 7)])
 def test_figure_4_with_other_seeds_and_rounds(seeds, points):
     accuracy = {name: curves(seeds, points) for name in tables.FIGURE4}
-    labels = {name: name for name in tables.FIGURE4}
-    decided(verdicts.curve_orders(accuracy, labels, "small"))
+    for slower in ("splitfed_dp", "fitted"):
+        decided(training_verdicts.curve_orders(accuracy, slower, 0.02))
     drift = np.linspace(0, 1, points)
-    decided(verdicts.mask_orders(accuracy, accuracy, drift, 0.9, 0.0))
+    holds, ours, reason = training_verdicts.masks_inside(accuracy, accuracy, drift, 0.9, 0.0)
+    assert not holds and ours and reason
 
 
 @pytest.mark.parametrize(
@@ -138,9 +181,11 @@ def test_figure_4_with_other_seeds_and_rounds(seeds, points):
 def test_figure_6_decides_what_its_values_allow(agreements, ratios, expected):
     names = [f"agreement {a}" for a in agreements] + [f"ratio {r:g}" for r in ratios]
     finals = {name: runs() for name in [*names, tables.CONTROL]}
-    found = verdicts.personal_orders(finals, agreements, ratios, rounds=12, best=1, hint="small")
+    found = training_verdicts.personal_orders(finals, agreements, ratios, best=1, margin=0.02)
     assert decided(found) == expected
-    fig = pictures.agreement_and_ratio(finals, agreements, ratios, 0.2, rounds=12, best=1)
+    met = dict.fromkeys(("real", "learns", "converged"), (True, "numbers"))
+    assert "3 seeds are fewer" in stories.figure6(finals, agreements, ratios, 1, met)[2]
+    fig = pictures.agreement_and_ratio(finals, agreements, ratios, rounds=12, best=1, paper=0.8)
     assert len(fig.axes) == 2
     plt.close(fig)
 

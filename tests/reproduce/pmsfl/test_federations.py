@@ -23,6 +23,7 @@ LOADERS = (
 def put(tmp_path, monkeypatch):
     """Write a file into an otherwise empty mirror and let the registry describe it."""
     monkeypatch.setattr(paths, "CACHE", tmp_path / "cache")
+    monkeypatch.setattr(paths, "EMBEDDED", tmp_path / "embedded")
     monkeypatch.setenv(registry.MIRROR, str(tmp_path))
     known = registry.entries()
     monkeypatch.setattr(registry, "entries", lambda path=None: known)
@@ -67,14 +68,11 @@ def femnist(writers=4):
     }
 
 
-def radhar(recordings=8, frames=200):
+def radhar(recordings=8):
     rng = np.random.default_rng(0)
-    points = rng.integers(1, 4, recordings * frames)
     return {
-        "doppler_bin": rng.integers(0, 16, points.sum()).astype(np.uint8),
-        "peak": rng.integers(1, 2000, points.sum()).astype(np.uint16),
-        "frame_npoints": points.astype(np.uint8),
-        "frame_recording": np.repeat(np.arange(recordings), frames).astype(np.uint8),
+        "intensity": rng.integers(0, 5000, (2 * recordings, 30, 16)).astype(np.uint32),
+        "recording": np.repeat(np.arange(recordings), 2).astype(np.uint8),
         "recording_label": (np.arange(recordings) % 2).astype(np.uint8),
         "recording_start_unix": np.arange(recordings)[::-1].astype(float),
         "classes": np.array(["boxing", "walk"]),
@@ -148,13 +146,10 @@ def test_writers_with_two_images(put):
 
 def test_radhar_maps_and_runs_of_recordings(put):
     made = radhar()
-    put("radhar_points", made)
+    put("radhar_maps", made)
     got = activity.load_radhar()
-    assert got.values.shape == (16, 30, 16)  # two segments of 90 frames in each of 8 recordings
-    ends = np.cumsum(made["frame_npoints"])
-    first = slice(0, ends[2])  # the points of the first three frames, one tenth of a second
-    energy = np.bincount(made["doppler_bin"][first], made["peak"][first], minlength=16)
-    assert np.allclose(got.values[0, 0], np.log1p(energy), rtol=1e-5)
+    assert got.values.shape == (16, 30, 16)  # two segments in each of 8 recordings
+    assert np.allclose(got.values[0, 0], np.log1p(made["intensity"][0, 0]), rtol=1e-5)
     federation = load_clients("radhar", clients=2, seed=0)
     late = np.concatenate([federation.train[0], federation.test[0]])
     assert set(got.group[late]) == {4, 5, 6, 7}  # the earliest recordings: the times run backwards
@@ -186,7 +181,8 @@ def test_ucihar_sequences(put):
             "28x28",
         ),
         ("femnist_by_writer", "femnist", femnist, "classes", np.array(["0"]), "62 classes"),
-        ("radhar_points", "radhar", radhar, "peak", np.ones(5, np.uint16), "as many points"),
+        ("radhar_maps", "radhar", radhar, "recording", np.zeros(5, np.uint8), "for each map"),
+        ("radhar_maps", "radhar", radhar, "recording_label", np.zeros(3, np.uint8), "a label"),
         (
             "ucihar_windows",
             "ucihar",
@@ -215,7 +211,7 @@ def test_a_file_without_its_arrays_or_no_file(put):
     put("femnist_by_writer", {"images": np.zeros((1, 28, 28), np.uint8)})
     with pytest.raises(DataError, match="expected arrays images, labels, writer"):
         load_clients("femnist", clients=1, seed=0)
-    put("radhar_points", b"not an npz file")
+    put("radhar_maps", b"not an npz file")
     with pytest.raises(DataError, match="cannot be read"):
         load_clients("radhar", clients=1, seed=0)
     with pytest.raises(DataError, match="neither in"):

@@ -6,25 +6,42 @@ import pytest
 
 from reproduce import catalogue
 from reproduce.papers.pmsfl import tables as pmsfl_tables
-from reproduce.papers.pmsfl.runs import METHODS, keys_of
+from reproduce.papers.pmsfl.runs import keys_of
+from reproduce.papers.statistics import ENOUGH
 
 
-@pytest.mark.parametrize("profile", ["quick", "desk", "paper"])
+@pytest.mark.parametrize("profile", ["quick", "desk", "long", "paper"])
 @pytest.mark.parametrize("figure", ["table1", "fig4", "fig6"])
 def test_the_runs_of_every_profile_have_their_keys(figure, profile):
     entry = catalogue.figure(f"pmsfl/{figure}")
+    if profile != "quick" and profile not in entry.overrides:
+        pytest.skip("the figure has no such profile")
     module, name = entry.runs.split(":")
     assert module == pmsfl_tables.__name__
-    tasks = getattr(pmsfl_tables, name)(entry.parameters(profile))
+    parameters = entry.parameters(profile)
+    tasks = getattr(pmsfl_tables, name)(parameters)
     for _, config, seed in tasks:
-        assert set(config) == set(keys_of(config["method"])) and seed in range(3)
+        assert set(config) == set(keys_of(config["method"])) and seed in range(5)
     if figure == "table1":
-        assert len(tasks) == (6 * 7 + 4) * 3
-        assert {config["method"] for _, config, _ in tasks} == set(METHODS)
-        results = [{"accuracy": [k]} for k in range(len(tasks))]
-        cells = pmsfl_tables.by_cell(entry.parameters(profile), results)
+        cells = pmsfl_tables.by_cell(parameters, [{"accuracy": [k]} for k in range(len(tasks))])
+        assert list(cells) == pmsfl_tables.chosen(parameters)
         flat = [r["accuracy"][0] for row in cells.values() for runs in row.values() for r in runs]
         assert flat == list(range(len(tasks)))
+
+
+def test_the_profile_that_decides_has_seeds_enough_and_both_noises():
+    long = catalogue.figure("pmsfl/table1").parameters("long")
+    assert long["seeds"] >= ENOUGH
+    methods = pmsfl_tables.methods_of(long, "femnist")
+    assert {"splitfed_dp", pmsfl_tables.FITTED, pmsfl_tables.CONTROL} <= set(methods)
+    fitted = [task[1] for task in pmsfl_tables.runs(setting(long, 1), pmsfl_tables.FITTED)]
+    assert {one["smashed_epsilon"] for one in fitted} == {long["fitted_epsilon"]}
+    assert {one["method"] for one in fitted} == {"splitfed_dp"}
+
+
+def setting(parameters, place):
+    own = {key: parameters[key][place] for key in pmsfl_tables.PER_DATA}
+    return {**parameters, **own, "heterogeneous": False}
 
 
 def test_quick_runs_are_shared_between_the_figures():
@@ -33,15 +50,23 @@ def test_quick_runs_are_shared_between_the_figures():
         tasks = getattr(pmsfl_tables, entry.runs.split(":")[1])(entry.parameters("quick"))
         return {str((sorted(config.items()), seed)) for _, config, seed in tasks}
 
-    # with the control of each
-    assert len(made("table1") & made("fig4")) == 5 * 3
-    assert len(made("table1") & made("fig6")) == 2 * 3
+    seeds = catalogue.figure("pmsfl/fig6").parameters("quick")["seeds"]
+    assert len(made("table1") & made("fig6")) == 2 * seeds  # PM-SFL and the control
 
 
-def test_only_the_papers_own_data_decide_its_numbers():
-    setting = pmsfl_tables.SETTINGS
+def test_settings_that_a_profile_leaves_out_and_cells_that_the_paper_leaves_empty():
+    quick = catalogue.figure("pmsfl/table1").parameters("quick")
+    with pytest.raises(ValueError, match="settings must be some of"):
+        pmsfl_tables.chosen(quick | {"settings": ["mnist"]})
+    assert pmsfl_tables.chosen(quick | {"settings": ["mmhar", "femnist"]}) == ["femnist", "mmhar"]
+    for name, columns in pmsfl_tables.EMPTY.items():
+        assert not set(columns) & set(pmsfl_tables.methods_of(quick, name))
+
+
+def test_only_the_papers_own_data_and_size_decide_its_numbers():
+    settings = pmsfl_tables.SETTINGS
     paper = catalogue.figure("pmsfl/table1").parameters("paper")
     desk = catalogue.figure("pmsfl/table1").parameters("desk")
-    assert pmsfl_tables.decides(paper, setting["cifar100"])
-    assert not pmsfl_tables.decides(paper, setting["mmhar"])
-    assert not pmsfl_tables.decides(desk, setting["cifar100"])
+    assert pmsfl_tables.full_size(paper, settings["cifar100"])[0]
+    assert not pmsfl_tables.full_size(paper, settings["mmhar"])[0]
+    assert not pmsfl_tables.full_size(desk, settings["cifar100"])[0]

@@ -1,4 +1,4 @@
-"""What the noise of training runs guarantees, the footer, and the picture of accuracy curves."""
+"""What the noise of training runs guarantees, the footer, the story, and the picture of accuracies."""
 
 import json
 
@@ -9,8 +9,15 @@ matplotlib.use("Agg")
 import numpy as np
 
 from repro.accounting import RandomParticipation
-from reproduce.papers.random_participation.compare import fulfils, guarantees, promise, reduction
-from reproduce.papers.random_participation.pictures import accuracy_picture
+from reproduce.papers.random_participation import training_verdicts
+from reproduce.papers.random_participation.compare import (
+    fulfils,
+    guarantees,
+    promise,
+    reduction,
+    story,
+)
+from reproduce.papers.random_participation.training_pictures import SHORT, accuracy_picture
 
 PAPER = {
     "guarantee_clients": 697, "guarantee_records": 1000, "guarantee_p": 0.1, "guarantee_q": 0.001,
@@ -41,18 +48,47 @@ def test_the_footer_says_what_was_reduced():
     assert subset.startswith("70,000 of them; trained in a federation of") and "p = 0.5" in subset
 
 
-def test_the_picture_shows_every_curve():
-    runs = {name: np.random.default_rng(k).random((3, 5)) for k, name in enumerate("abc")}
-    labels = {name: name.upper() for name in runs}
-    for against, axes in (("", 1), ("a", 2)):
-        fig = accuracy_picture(range(5), runs, labels, trivial=0.1, against=against)
-        texts = [t.get_text() for t in fig.legends[0].get_texts()]
-        assert texts == ["A", "B", "C", "most frequent class"] and len(fig.axes) == axes
-        assert "3 seeds" in fig.legends[0].get_title().get_text()
-        np.testing.assert_allclose(fig.axes[0].lines[1].get_ydata(), runs["b"].mean(0))
-    below = [line.get_ydata() for line in fig.axes[1].lines]
-    np.testing.assert_allclose(below[0], 100 * (runs["b"] - runs["a"]).mean(0))
-    assert len(below) == 3  # b, c and the zero line
+ENDS = {
+    "non_private": 0.8, "clipped": 0.5, "clipped_slow": 0.2, "scheme_paper": 0.49, "scheme": 0.48,
+    "wcs": 0.15, "ols": 0.1,
+}  # fmt: skip
+
+
+def curves(seeds=3):
+    """Curves that rise to `ENDS` and differ a little from seed to seed."""
+    noise = np.random.default_rng(0).normal(scale=0.002, size=(seeds, 1))
+    return {name: end * np.linspace(0.2, 1, 9) ** 0.1 + noise for name, end in ENDS.items()}
+
+
+def test_the_picture_shows_every_curve_and_every_difference():
+    runs = curves()
+    gaps = training_verdicts.gaps(runs, True)
+    fig = accuracy_picture(range(9), runs, gaps, trivial=0.05, margin=0.02)
+    left, right = fig.axes
+    words = ", ".join(text.get_text() for text in left.texts)
+    assert all(SHORT[name] in words for name in runs) and "most frequent class" in words
+    rows = [label.get_text() for label in right.get_yticklabels()]
+    assert len(rows) == sum(map(len, gaps.values())) and "scheme* − WCS" in rows
+    assert "3 seeds" in left.get_title()
+
+
+def test_the_story_parts_the_cost_of_clipping_noise_and_learning_rate():
+    parameters = {"clip": 1.0, "learning_rate": 0.002, "learning_rate_baselines": 0.0001}
+    gaps = training_verdicts.gaps(curves(), True)
+    _, found, why = story(parameters, gaps, 8000, "Claimed.")
+    assert "scheme − WCS 3" in found and "3 seeds" in found
+    ends = {name: rise.mean(axis=0)[-2:].mean() for name, rise in curves().items()}
+    clipping = 100 * (ends["non_private"] - ends["clipped"])
+    rate = 100 * (ends["clipped"] - ends["clipped_slow"])
+    assert (
+        f"costs {clipping:.1f} points" in why
+        and f"costs {rate:.1f} points without any noise" in why
+    )
+    bare = {name: runs for name, runs in curves().items() if name != "clipped_slow"}
+    unknown = story(parameters, training_verdicts.gaps(bare, True), 8000, "Claimed.")[2]
+    assert "share of their loss is not known" in unknown and "(WCS)" not in unknown
+    same = story(parameters | {"learning_rate_baselines": 0.002}, gaps, 8000, "Claimed.")[2]
+    assert "smaller learning rate" not in same
 
 
 def test_what_is_returned_can_be_stored():
@@ -60,8 +96,8 @@ def test_what_is_returned_can_be_stored():
 
 
 def test_promise_names_one_delta_or_both_ends():
-    assert promise({"lower": 1.04e-6, "upper": 1.0e-6}) == "1.0e-06"
-    assert promise({"lower": 1.0e-6, "upper": 2.0e-6}) == "1.0e-06 to 2.0e-06"
+    assert promise({"lower": 1.04e-6, "upper": 1.0e-6}) == "10⁻⁶"
+    assert promise({"lower": 1.2e-6, "upper": 2.0e-6}) == "1.2 to 2·10⁻⁶"
 
 
 def test_fulfils_trusts_each_end_for_what_it_shows():

@@ -26,9 +26,22 @@ def test_the_tasks_of_a_figure():
     assert len(tasks) == 2 * len(CURVES) and [seed for _, _, seed in tasks] == [0, 1] * len(CURVES)
     assert {f for f, _, _ in tasks} == {"random_participation/training"}
     sigma = [config["sigma"] for _, config, _ in tasks[::2]]
-    assert sigma == sorted(sigma) and sigma[2] == 1.065
+    assert sigma == sorted(sigma) and sigma[3] == 1.065
     assert tasks[0][1]["clip"] is None and all(config["clip"] == 1.0 for _, config, _ in tasks[2:])
-    assert [c["learning_rate"] for _, c, _ in tasks[::2]] == [0.1] * 4 + [0.005] * 2
+    assert [c["learning_rate"] for _, c, _ in tasks[::2]] == [
+        0.1,
+        0.1,
+        0.005,
+        0.1,
+        0.1,
+        0.005,
+        0.005,
+    ]
+
+
+def test_one_learning_rate_needs_one_control_without_noise():
+    tasks = training_tasks(PARAMETERS | {"learning_rate_baselines": 0.1})
+    assert len(tasks) == 2 * (len(CURVES) - 1)
 
 
 def test_noise_levels_are_rounded_up_and_justified():

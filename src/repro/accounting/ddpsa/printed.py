@@ -8,6 +8,7 @@ Delta are public constants, and the observer sees each client's noisy vector (th
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
 import numpy as np
@@ -230,7 +231,7 @@ def equal_scale(epsilon: float, *, clients: int, rounds: int, delta: float) -> f
         ValueError: an argument out of range.
     """
     total = aggregate_epsilon(epsilon, clients=clients, rounds=rounds, delta=delta)
-    scale = 1 / epsilon
+    scale = math.sqrt(2 * clients) / epsilon
     while not 0.99 * total <= (spent := _epsilon(scale, rounds, delta)) <= total:
         # epsilon falls like a power of the scale between -1 and -2: this step contracts
         scale *= (spent / (0.995 * total)) ** 0.7

@@ -18,7 +18,7 @@ from scipy.special import betainc, gammaln
 
 from repro._validate import integer, positive
 from repro.accounting._discretise import optimistic
-from repro.accounting.mechanism import Mechanism, frozen_field
+from repro.accounting.mechanism import Mechanism, frozen_fields
 
 __all__ = ["LaplaceShares", "share_noise"]
 
@@ -55,7 +55,7 @@ class LaplaceShares(Mechanism):
     sensitivity: int = 1
 
     def __post_init__(self) -> None:
-        frozen_field(self, "scale", positive("scale", self.scale))
+        frozen_fields(self, scale=positive)
         if np.ndim(self.scale):
             raise ValueError(f"scale must be one number, got an array of {np.shape(self.scale)}")
         integer("honest", self.honest, 1)

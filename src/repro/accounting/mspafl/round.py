@@ -32,11 +32,11 @@ from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 from scipy.special import ndtr
 from scipy.stats import binom
 
-from repro._validate import broadcastable, in_unit, integer, positive
+from repro._validate import in_unit, integer, positive
 from repro.accounting._binomial import window
 from repro.accounting._discretise import optimistic
 from repro.accounting._gaussian import log_expm1, log_shift_divergence, log_sum
-from repro.accounting.mechanism import Mechanism, frozen_field
+from repro.accounting.mechanism import Mechanism, frozen_fields
 
 __all__ = ["AveragedUploads"]
 
@@ -80,12 +80,8 @@ class AveragedUploads(Mechanism):
     participants_known: bool = False
 
     def __post_init__(self) -> None:
-        frozen_field(self, "sigma", positive("sigma", self.sigma))
-        frozen_field(self, "p", in_unit("p", self.p))
-        frozen_field(self, "q", in_unit("q", self.q))
-        frozen_field(self, "clip", positive("clip", self.clip))
+        frozen_fields(self, sigma=positive, p=in_unit, q=in_unit, clip=positive)
         integer("clients", self.clients, 1)
-        broadcastable(sigma=self.sigma, p=self.p, q=self.q, clip=self.clip)
 
     @property
     def _open(self) -> bool:

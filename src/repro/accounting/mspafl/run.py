@@ -39,7 +39,8 @@ from scipy.stats import binom
 from repro._validate import in_unit, integer, nonnegative, positive, probability_open
 from repro.accounting._binomial import window
 from repro.accounting._gaussian import log_shift_divergence
-from repro.accounting.composition import compose
+from repro.accounting._losses import threshold
+from repro.accounting._pld import one_sided, self_compositions
 from repro.accounting.gaussian import GaussianMechanism
 from repro.accounting.mspafl.round import AveragedUploads
 
@@ -49,6 +50,7 @@ _SPILL = 1e-13  # probability beyond the end of the law of W, charged as failure
 _PER_TYPICAL = 384  # grid points per typical 1 / k
 _TAILS = np.geomspace(1e-9, 0.5, 250)
 _LARGEST = 400.0  # epsilon
+_FOURIER_ERROR = 5e-15  # taken from a composed delta, as by `Composition`
 
 
 def run_epsilon(
@@ -226,19 +228,38 @@ def average_epsilon_lower(
     carried = AveragedUploads(2 / ratio, p=positive("p", p), clients=clients)
     hazard = carried.p * float(in_unit("q", q))
     waits = np.unique(np.ceil(np.array([0.5, 1, 1.5, 2, 3, 4, 6, 8]) / hazard)) if hazard else []
-    found = []
-    for count in np.atleast_1d(rounds):
+    chosen: list[tuple[int, int, float]] = []  # place of T, rounds after the wait, chance of a draw
+    for place, count in enumerate(np.atleast_1d(rounds)):
         count = integer("rounds", count, 1)
         some = np.array([wait for wait in waits if wait < count])
         drawn = 1 - (1 - hazard) ** some
         some, drawn = some[drawn > delta], drawn[drawn > delta]
-        if not some.size:
-            found.append(0.0)
-            continue
-        shift = ratio * np.sqrt(carried.p * (count - some) / clients)
-        guess = GaussianMechanism(1 / shift).epsilon(delta / drawn) + np.log(drawn)
-        pick = int(np.argmax(guess))
-        after = compose(carried, int(count - some[pick]))
-        value = after.epsilon(delta / drawn[pick], method="lower") + np.log(drawn[pick])
-        found.append(max(float(value), 0.0))
-    return np.array(found)
+        if some.size:
+            shift = ratio * np.sqrt(carried.p * (count - some) / clients)
+            guess = GaussianMechanism(1 / shift).epsilon(delta / drawn) + np.log(drawn)
+            pick = int(np.argmax(guess))
+            chosen.append((place, int(count - some[pick]), float(drawn[pick])))
+    found = np.zeros(np.atleast_1d(rounds).shape)
+    if chosen:
+        places, left, chance = (np.array(column) for column in zip(*chosen, strict=True))
+        found[places] = np.maximum(
+            _composed_lower(carried, left, delta / chance) + np.log(chance), 0
+        )
+    return found
+
+
+def _composed_lower(
+    mechanism: AveragedUploads, rounds: np.ndarray, delta: np.ndarray
+) -> np.ndarray:
+    """`compose(mechanism, rounds).epsilon(delta, method="lower")`, one delta for each number of rounds."""
+    single = mechanism.losses("lower", mechanism.loss_step("lower"))
+    sides = [
+        [
+            threshold(composed, target + _FOURIER_ERROR)[0]
+            for composed, target in zip(
+                self_compositions(side, rounds), delta[:, None], strict=True
+            )
+        ]
+        for side in one_sided(single)
+    ]
+    return np.max(sides, axis=0)

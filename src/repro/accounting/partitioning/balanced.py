@@ -12,13 +12,13 @@ from typing import ClassVar
 import numpy as np
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
-from repro._validate import broadcastable, integer, positive, representable
+from repro._validate import integer, positive, representable
 from repro.accounting._renyi import ORDERS
 from repro.accounting.gaussian import GaussianMechanism
 from repro.accounting.mechanism import (
     SMALLEST_STEP,
     Mechanism,
-    frozen_field,
+    frozen_fields,
 )
 from repro.accounting.partitioning.blocks import ratio_losses
 from repro.accounting.partitioning.model_splitting import ModelSplitting
@@ -76,9 +76,7 @@ class BalancedIterationSubsampling(Mechanism):
     clip: float = 1.0
 
     def __post_init__(self) -> None:
-        frozen_field(self, "sigma", positive("sigma", self.sigma))
-        frozen_field(self, "clip", positive("clip", self.clip))
-        broadcastable(sigma=self.sigma, clip=self.clip)
+        frozen_fields(self, sigma=positive, clip=positive)
         size = integer("iterations", self.iterations, 1)
         object.__setattr__(self, "iterations", size)
         k = integer("participations", self.participations, 1, size)

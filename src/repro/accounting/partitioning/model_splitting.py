@@ -23,7 +23,6 @@ from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 from scipy.special import log_ndtr
 
 from repro._validate import (
-    broadcastable,
     in_unit,
     integer,
     nonnegative,
@@ -37,7 +36,7 @@ from repro.accounting.gaussian import PoissonGaussian
 from repro.accounting.mechanism import (
     SMALLEST_STEP,
     Mechanism,
-    frozen_field,
+    frozen_fields,
 )
 from repro.accounting.partitioning.blocks import (
     LARGEST_SHIFT,
@@ -113,10 +112,7 @@ class ModelSplitting(Mechanism):
     unsplit_clip: float = 0.0
 
     def __post_init__(self) -> None:
-        checks = {"sigma": positive, "rate": in_unit, "clip": positive, "unsplit_clip": nonnegative}
-        for name, check in checks.items():
-            frozen_field(self, name, check(name, getattr(self, name)))
-        broadcastable(**{name: getattr(self, name) for name in checks})
+        frozen_fields(self, sigma=positive, rate=in_unit, clip=positive, unsplit_clip=nonnegative)
         representable(self.sigma, "the norm of both clips", np.hypot(self.clip, self.unsplit_clip))
         object.__setattr__(self, "submodels", integer("submodels", self.submodels, 1))
 

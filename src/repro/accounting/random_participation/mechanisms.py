@@ -15,7 +15,7 @@ import numpy as np
 from dp_accounting.pld import privacy_loss_distribution as pld_lib
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
-from repro._validate import broadcastable, in_unit, integer, positive
+from repro._validate import in_unit, integer, positive
 from repro.accounting._binomial import window
 from repro.accounting._discretise import optimistic
 from repro.accounting._weights import weights
@@ -24,7 +24,7 @@ from repro.accounting.gaussian import (
     log_poisson_gaussian,
     sampled_gaussian_rdp,
 )
-from repro.accounting.mechanism import Mechanism, frozen_field
+from repro.accounting.mechanism import Mechanism, frozen_fields
 from repro.accounting.random_participation.lower import (
     log_aligned,
     log_oblique_best,
@@ -46,12 +46,6 @@ _CELLS = 4_000_000
 _NOISELESS = {"upper": 1e-5, "paper": 1e-5, "lower": 0.03}
 #: Angles of the explicit pairs that lower bounds on compositions try.
 _COMPOSED_COSINES = (0.0, 0.3, 0.6, 0.9, 1.0)
-
-
-def _store(instance, **checks) -> None:
-    for name, check in checks.items():
-        frozen_field(instance, name, check(name, getattr(instance, name)))
-    broadcastable(**{name: getattr(instance, name) for name in checks})
 
 
 def _log_upper(epsilon, s, p, q, d: int, direction: str) -> np.ndarray:
@@ -111,7 +105,7 @@ class RandomParticipation(Mechanism):
     )
 
     def __post_init__(self) -> None:
-        _store(self, sigma=positive, p=in_unit, q=in_unit, clip=positive)
+        frozen_fields(self, sigma=positive, p=in_unit, q=in_unit, clip=positive)
         d = integer("samples_per_client", self.samples_per_client, 0)
         object.__setattr__(self, "samples_per_client", d)
 
@@ -220,7 +214,7 @@ class _TwoRates(Mechanism):
     clip: float = 1.0
 
     def __post_init__(self) -> None:
-        _store(self, sigma=positive, p=in_unit, q=in_unit, clip=positive)
+        frozen_fields(self, sigma=positive, p=in_unit, q=in_unit, clip=positive)
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,7 +277,7 @@ class OnlyLocalSampling(Mechanism):
     clip: float = 1.0
 
     def __post_init__(self) -> None:
-        _store(self, sigma=positive, q=in_unit, clip=positive)
+        frozen_fields(self, sigma=positive, q=in_unit, clip=positive)
 
     def log_delta(self, epsilon: np.ndarray, direction: str, method: str) -> np.ndarray:
         """See `Mechanism.log_delta`."""

@@ -3,6 +3,8 @@
 The task is a linear regression. The loss of a record is (theta x - y)^2 with x = (x1, x2, 1), so its
 gradient 2 (theta x - y) x is a multiple of x, and clipping its l1 norm |2 (theta x - y)| |x|_1 is
 clipping one number: the signed norm, which a matrix product gives for all records and variants.
+Where no gradient of a run can be as long as the clip, as at the end of training, their sum is a
+linear function of the model, and no record has to be looked at.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from repro.datasets.plane import Plane
 
 Array = NDArray[np.float64]
 
+_ROUNDING = 1e-9  # added to a bound on norms, far above what rounding does to it
 _CACHED = 100_000  # gradients worked on at a time, so that they stay in the processor's cache
 
 
@@ -33,6 +36,11 @@ class Federation:
         directions: x / |x|_1, shape (parts, runs, blocks, records / parts / blocks, 3): a signed
             norm times it is the gradient.
         records: N, of all clients together, in each run.
+        linear: the sum of a block's unclipped gradients is this times (theta, -1), shape
+            (parts, runs, blocks, 3, 4).
+        reach: what bounds the norms of all gradients, see `longest`, shape (parts, runs, 3, 4): a
+            model close to all records, the middle and the half width of 2 |x|_1 x, and (repeated)
+            the largest norm at that model.
 
     A block is the largest group of records that stays together for every number of clients; a part
     is what is used in one round.
@@ -41,6 +49,8 @@ class Federation:
     signed: Array
     directions: Array
     records: int
+    linear: Array
+    reach: Array
 
     @classmethod
     def deal(cls, training: Plane, clients: Sequence[int], batches: int = 1) -> Federation:
@@ -68,11 +78,32 @@ class Federation:
         cut = (runs, blocks, batches, -1)
         signed = signed.reshape(*cut, size + 1).transpose(2, 0, 4, 1, 3)
         directions = (training.inputs / norm).reshape(*cut, size).transpose(2, 0, 1, 4, 3)
+        signed = np.ascontiguousarray(signed)
+        directions = np.ascontiguousarray(directions)
+        linear = directions @ signed.transpose(0, 1, 3, 4, 2)
+        signed = signed.reshape(batches, runs, size + 1, -1)
         return cls(
-            np.ascontiguousarray(signed.reshape(batches, runs, size + 1, -1)),
-            np.ascontiguousarray(directions).swapaxes(3, 4),  # matrix products want columns
+            signed,
+            directions.swapaxes(3, 4),  # matrix products want columns
             records,
+            linear,
+            _reach(signed, linear.sum(axis=2)),
         )
+
+    def longest(self, models: Array, part: int = 0) -> Array:
+        """An upper bound on the l1 norm of every record's gradient.
+
+        Args:
+            models: theta, shape (R, S, 3).
+            part: the batch that is used.
+
+        Returns:
+            Shape (R, S): by the triangle inequality, from the largest norm at a model that is close
+            to all records, and from how far the models are from it.
+        """
+        centre, middle, half, least = self.reach[part].transpose(2, 0, 1)[:, :, None]
+        away = models - centre
+        return least[..., 0] + np.abs((away * middle).sum(-1)) + (np.abs(away) * half).sum(-1)
 
     def membership(self, clients: NDArray[np.int64]) -> Array:
         """Which blocks each client holds.
@@ -119,18 +150,23 @@ def clipped_sums(
     """
     directions, signed = federation.directions[part], federation.signed[part]
     runs, blocks, held, size = directions.shape
-    variants, extended = models.shape[1], _extended(models)
+    variants, extended, limits = models.shape[1], _extended(models), np.asarray(clip, dtype=float)
+    sums = np.matmul(federation.linear[part], extended.swapaxes(1, 2)[:, None]).swapaxes(2, 3)
+    binding = federation.longest(models, part) > limits
     at_once = max(1, _CACHED // (variants * blocks * held))
-    space = np.empty((min(at_once, runs), variants, blocks * held))
-    sums = np.empty((runs, blocks, variants, size))
-    limits = _limits(clip)
+    space = np.empty(min(at_once, runs) * variants * blocks * held)
     for first in range(0, runs, at_once):
-        some = slice(first, first + at_once)
-        norms = np.matmul(extended[some], signed[some], out=space[: len(extended[some])])
-        for rows, limit in limits:
+        some = slice(first, min(first + at_once, runs))
+        chosen = np.flatnonzero(binding[some].any(axis=0))
+        if not chosen.size:
+            continue
+        shape = (some.stop - first, chosen.size, blocks * held)
+        norms = space[: math.prod(shape)].reshape(shape)
+        np.matmul(extended[some, chosen], signed[some], out=norms)
+        for rows, limit in _limits(limits[chosen]):
             np.clip(norms[:, rows], -limit, limit, out=norms[:, rows])
-        by_block = norms.reshape(-1, variants, blocks, held).swapaxes(1, 2)
-        np.matmul(by_block, directions[some], out=sums[some])
+        by_block = norms.reshape(-1, chosen.size, blocks, held).swapaxes(1, 2)
+        sums[some, :, chosen] = np.matmul(by_block, directions[some])
     by_variant = sums.transpose(2, 1, 0, 3).reshape(variants, blocks, runs * size)
     return (membership @ by_variant).reshape(variants, -1, runs, size).transpose(2, 0, 1, 3)
 
@@ -154,8 +190,20 @@ def _extended(models: Array) -> Array:
     return np.concatenate([models, np.full((*models.shape[:-1], 1), -1.0)], axis=-1)
 
 
-def _limits(clip: ArrayLike) -> list[tuple[slice, float]]:
-    """Neighbouring variants that share a finite clip, as a slice of their places, and the clip."""
-    places = groupby(range(len(clip)), key=[float(value) for value in clip].__getitem__)
-    groups = [(limit, list(group)) for limit, group in places]
-    return [(slice(g[0], g[-1] + 1), limit) for limit, g in groups if limit != math.inf]
+def _limits(clip: Array) -> list[tuple[slice, float]]:
+    """Neighbouring variants that share a clip, as a slice of their places, and the clip."""
+    groups = [
+        (limit, list(group)) for limit, group in groupby(range(len(clip)), key=clip.__getitem__)
+    ]
+    return [(slice(g[0], g[-1] + 1), float(limit)) for limit, g in groups]
+
+
+def _reach(signed: Array, linear: Array) -> Array:
+    """`Federation.reach`, from the records and from the sum of all gradients (parts, runs, 3, 4)."""
+    square, right = linear[..., :-1], linear[..., -1:]
+    centre = np.matmul(np.linalg.pinv(square), right).swapaxes(2, 3)  # least squares
+    errors = np.matmul(_extended(centre), signed)
+    least = np.abs(errors).max(axis=(2, 3)) * (1 + _ROUNDING) + _ROUNDING
+    low, high = signed[:, :, :-1].min(axis=3), signed[:, :, :-1].max(axis=3)
+    least = np.broadcast_to(least[..., None], low.shape)
+    return np.stack([centre[:, :, 0], (low + high) / 2, (high - low) / 2, least], axis=3)

@@ -1,0 +1,106 @@
+"""When the runs of tables 1 and 2 and of section 4.2 can test the paper's claims."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reproduce.papers.partitioning.compare import is_full
+from reproduce.papers.statistics import interval
+
+_START = (0.6, 0.8)
+_FLAT = 0.02
+
+
+class Found(NamedTuple):
+    """Whether a condition is met, and the numbers that say so."""
+
+    holds: bool
+    evidence: str
+
+
+def look(
+    parameters: Mapping[str, Any],
+    results: Sequence[Mapping[str, Any]],
+    accuracy: Mapping[str, NDArray],
+    finals: Mapping[str, NDArray],
+    bound: Mapping[str, tuple[str, str]],
+    printed: Mapping[str, float],
+) -> dict[str, Found]:
+    """The conditions of a table, by their ids in the catalogue.
+
+    Args:
+        parameters: of the figure.
+        results: of the runs.
+        accuracy: test accuracies of every row, shape (seeds, points).
+        finals: final accuracies of every row, shape (seeds,).
+        bound: name -> (row without noise, row with noise) whose gap shows that the noise binds.
+        printed: private row -> the paper's accuracy in per cent.
+    """
+    full = is_full(parameters)
+    found = {
+        "setting": Found(full, _setting(results)),
+        "images": Found(
+            parameters["data"].startswith("cifar"), results[0]["data"]["source"].split(",")[0]
+        ),
+    }
+    scratch = {row: value for row, value in printed.items() if row.startswith("scratch")}
+    for name, rows in (
+        ("learns-scratch", scratch),
+        ("learns", {row: value for row, value in printed.items() if row not in scratch}),
+    ):
+        if rows:
+            found[name] = _learns(results, finals, rows)
+    pretrained = [row for row in accuracy if not row.startswith("scratch")]
+    start = float(np.mean([accuracy[row][:, 0].mean() for row in pretrained]))
+    found["start"] = Found(
+        _START[0] <= start <= _START[1], f"the pretrained network has {start:.1%}"
+    )
+    gaps = {
+        name: interval(finals[free] - finals[noisy]) if len(finals[free]) > 1 else None
+        for name, (free, noisy) in bound.items()
+    }
+    told = "; ".join(f"{name} {gap.text() if gap else '(one seed)'}" for name, gap in gaps.items())
+    found["binds"] = Found(
+        full or all(gap is not None and gap.low > 0 for gap in gaps.values()),
+        f"noise costs, in points: {told}" + (", at the paper's own settings" if full else ""),
+    )
+    changes = {row: _change(accuracy[row]) for row in printed}
+    steepest = max(changes, key=lambda row: abs(changes[row]))
+    found["converged"] = Found(
+        abs(changes[steepest]) <= _FLAT,
+        f"most in {steepest.replace('_', ' ')}: {100 * changes[steepest]:+.1f} points",
+    )
+    return found
+
+
+def _setting(results: Sequence[Mapping[str, Any]]) -> str:
+    sizes = sorted({result["parameters"] for result in results})
+    return f"networks of {' and '.join(f'{size:,}' for size in sizes)} parameters"
+
+
+def _learns(
+    results: Sequence[Mapping[str, Any]],
+    finals: Mapping[str, NDArray],
+    printed: Mapping[str, float],
+) -> Found:
+    trivial = float(results[0]["majority"])
+    means = {row: float(finals[row].mean()) for row in printed}
+    best = max(means, key=means.__getitem__)
+    runs = finals[best]
+    low = interval(runs).low if len(runs) > 1 else means[best]
+    goal = max(printed.values()) / 100 / 2
+    return Found(
+        bool(low > trivial and means[best] >= goal),
+        f"{best.replace('_', ' ')} {means[best]:.1%}, most frequent class {trivial:.1%}, half of the "
+        f"paper's best {goal:.1%}",
+    )
+
+
+def _change(runs: NDArray) -> float:
+    """How far the mean accuracy moves over the last quarter of the points."""
+    mean = np.asarray(runs).mean(axis=0)
+    return float(mean[-1] - mean[-1 - max(1, (len(mean) - 1) // 4)])

@@ -1,0 +1,148 @@
+"""What the attacks of figures 2 and 5 decide: differences within each image, by the one rule.
+
+The deciding measure is the likeness ("margin" of `image_quality`): how much nearer the features of a
+reconstruction are to its own original than to the other images, 1 for the image itself, 0 for an
+attack that reveals nothing. The units of the comparisons are images, those of all runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reproduce.papers.pmsfl import compare
+from reproduce.papers.pmsfl.attack_runs import STAGES
+from reproduce.papers.statistics import Answer, Comparisons, interval
+
+Attacks = Mapping[str, compare.Measures]
+
+VISIBLE = 20.0
+"""PSNR in dB above which an image counts as reconstructed completely."""
+
+
+def noise_answers(
+    attacks: Attacks,
+    *,
+    budgets: Sequence[float],
+    copies: int,
+    record: int,
+    densities: tuple[float, float],
+    margin: float,
+) -> dict[str, Answer]:
+    """Figure 2: claim -> what the attacks say.
+
+    Args:
+        attacks: of `compare.pooled`.
+        budgets: of SplitFed-DP, > 0.
+        copies: seen by an attacker of many rounds.
+        record: activations of a record.
+        densities: activations for each pixel, here and in the paper's network.
+        margin: the largest likeness that counts as none.
+    """
+    high, low = max(budgets), min(budgets)
+    like = {name: one["margin"] for name, one in attacks.items()}
+    nothing = like[compare.NOTHING]
+    found = Comparisons(margin)
+    found.ahead("limited-at-5", _over({f"ε = {high:g}": like[f"dp {high:g}"]}, nothing))
+    larger = {f"ε = {e:g}": like[f"dp {e:g}"] for e in budgets if e > low}
+    if larger:
+        found.ahead("only-0-1", _over(larger, nothing))
+    found.alike("hidden-at-0-1", _over({f"ε = {low:g}": like[f"dp {low:g}"]}, nothing))
+    late = {f"ε = {low:g}, {copies} copies": like[f"dp {low:g}, median of many rounds"]}
+    found.alike("still-0-1", _over(late, nothing))
+    whole = {f"ε = {high:g} for the record": like[f"dp {high:g}, whole record"]}
+    found.ahead("record", _over(whole, nothing))
+    more = {
+        f"{title}, with - without gradients": (like[f"{name}, gradients"], like[name])
+        for title, name in (("SplitFed", "splitfed"), (f"ε = {high:g}", f"dp {high:g}"))
+        if f"{name}, gradients" in like
+    }
+    if more:
+        found.ahead("gradients", more)
+    answers = found.answers()
+    hints = {
+        "only-0-1": "where noise starts to hide an image from one copy depends on clip and network: per "
+        f"pixel, {densities[0]:.1f} activations tell of it here, {densities[1]:.1f} in the paper's network",
+        "still-0-1": f"{copies} copies with fresh noise have the variance of a budget of "
+        f"{low * (2 * copies) ** 0.5:.2g} on their median",
+        "record": f"a record has {record} activations here: noise for all of them at once is {record} times "
+        "as large; the paper's budgets can only be those of single activations",
+        "gradients": "the smashed data already determine the images, or the noise hides what the update "
+        "would add",
+    }
+    answers = {claim: _because(one, hints.get(claim, "")) for claim, one in answers.items()}
+    return {"complete": _complete(attacks), **answers}
+
+
+def mask_answers(
+    attacks: Attacks, entropy: NDArray, *, budget: float, participants: int, margin: float
+) -> dict[str, Answer]:
+    """Figure 5: claim -> what the attacks say; nothing where PM-SFL was not attacked.
+
+    Args:
+        attacks: of `compare.pooled`.
+        entropy: of the masks after every round, bits per weight, shape (seeds, rounds + 1).
+        budget: epsilon of the noise that masks are held against.
+        participants: whose bits are averaged in a round.
+        margin: the largest likeness that counts as none.
+    """
+    start, end = STAGES
+    if f"pmsfl, {start}, mean mask" not in attacks:
+        return {}
+    like = {name: one["margin"] for name, one in attacks.items()}
+    noisy, trained = like[f"dp {budget:g}"], like[f"pmsfl, {end}, mean mask"]
+    against = f"ε = {budget:g}"
+    found = Comparisons(margin)
+    found.ahead("mitigates", {"SplitFed - PM-SFL, mean mask": (like["splitfed"], trained)})
+    pair = (like[f"pmsfl, {start}, mean mask"], noisy)
+    found.alike("like-0-1-first", {f"mean mask, {start} - {against}": pair})
+    found.alike("like-0-1", {f"mean mask, {end} - {against}": (trained, noisy)})
+    pair = (like[f"pmsfl, {end}, mask inferred"], noisy)
+    found.alike("like-0-1-informed", {f"mask inferred, {end} - {against}": pair})
+    pair = (like[f"pmsfl, {start}, score gradients"], like[f"pmsfl, {start}, mask inferred"])
+    found.ahead("bits", {"score gradients - bits, first round": pair})
+    bits = float(entropy[:, -1].mean())
+    hints = {
+        "like-0-1": f"the masks have {bits:.2f} bits per weight left, so that the mean mask is a good guess",
+        "like-0-1-informed": "the server knows the probabilities and can infer the rest of the mask from "
+        "one batch",
+    }
+    answers = {claim: _because(one, hints.get(claim, "")) for claim, one in found.answers().items()}
+    kept = bool((entropy[:, -1] > entropy[:, 0] / 2).all())
+    told = f"{entropy[:, 0].mean():.2f} bits per weight at the start, {bits:.2f} after "
+    answers["random"] = Answer(
+        kept,
+        f"{told}{entropy.shape[1] - 1} rounds",
+        ""
+        if kept
+        else f"the average of {participants} sampled bits drifts to 0 or 1 in about as many rounds",
+    )
+    return answers
+
+
+def _over(ones: Mapping[str, NDArray], nothing: NDArray) -> dict[str, tuple[NDArray, NDArray]]:
+    return {f"{name} - no observation": (one, nothing) for name, one in ones.items()}
+
+
+def _because(one: Answer, hint: str) -> Answer:
+    """The answer in hundredths of the likeness, with the hint where it is not yes."""
+    text = one.text.replace(" points", "")
+    if one.holds:
+        return replace(one, text=f"likeness in per cent: {text}")
+    reason = "; ".join(filter(None, [one.reason.replace(" points", ""), hint]))
+    return replace(one, text=f"likeness in per cent: {text}", reason=reason)
+
+
+def _complete(attacks: Attacks) -> Answer:
+    best = attacks["splitfed"]
+    found = interval(best["psnr"])
+    linked = bool(np.all(best["linked"]))
+    holds = None if found.low <= VISIBLE <= found.high else bool(found.low > VISIBLE and linked)
+    smooth = attacks.get("splitfed, no public images")
+    text = compare.told(best)
+    text += f"; without public images {compare.told(smooth)}" if smooth else ""
+    reason = "" if holds else f"PSNR {found.mean:.1f} [{found.low:.1f}, {found.high:.1f}] dB"
+    return Answer(holds, text, reason)

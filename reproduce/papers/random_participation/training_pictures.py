@@ -1,0 +1,120 @@
+"""Figures 6 and 7: accuracy against iterations, and beside it the differences that decide."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
+from numpy.typing import ArrayLike, NDArray
+
+from repro.report import style
+from reproduce.papers.random_participation.direct_labels import Line, write_labels
+from reproduce.papers.random_participation.pictures import WIDTH
+from reproduce.papers.random_participation.training_verdicts import Pairs
+from reproduce.papers.statistics import interval
+
+__all__ = ["SHORT", "accuracy_picture"]
+
+SHORT = {
+    "non_private": "not private",
+    "clipped": "clipped",
+    "clipped_slow": "clipped, slow",
+    "scheme_paper": "scheme",
+    "scheme": "scheme*",
+    "wcs": "WCS",
+    "ols": "OLS",
+}
+"""The names on the curves."""
+
+_HEADINGS = {
+    "order": "order",
+    "justified": "order, scheme*",
+    "clip": "cost of",
+    "noise": "cost of noise",
+}
+"""The headings of the rows on the right."""
+
+
+def accuracy_picture(
+    iterations: ArrayLike,
+    runs: Mapping[str, NDArray[np.float64]],
+    gaps: Mapping[str, Pairs],
+    *,
+    trivial: float,
+    margin: float,
+) -> Figure:
+    """Each curve's mean accuracy and deviation; beside it the paired differences with intervals.
+
+    Args:
+        iterations: evaluated iterations, shape (points,).
+        runs: accuracies in [0, 1] per curve, shape (seeds, points), the same 2 or more seeds in each.
+        gaps: differences of final accuracies by subject, as `training_verdicts.gaps` returns them.
+        trivial: accuracy of always answering the most frequent class.
+        margin: the largest difference that counts as none, as a fraction.
+    """
+    figure, (left, right) = plt.subplots(1, 2, figsize=(WIDTH, 3.5), width_ratios=(4.6, 2.4))
+    x = np.asarray(iterations, dtype=float)
+    lines = {}
+    for k, (name, curve) in enumerate(runs.items()):
+        style.mean_and_spread(left, x, curve, k, marks=0)
+        lines[SHORT[name]] = Line(curve.mean(axis=0), style.line(k)["color"])
+    left.axhline(trivial, color=style.MUTED, linewidth=1.0, linestyle=(0, (1, 2)))
+    highest = max(trivial, *(float(np.max(curve)) for curve in runs.values()))
+    top = min(1.0, 0.1 * math.ceil(10 * highest + 0.5))
+    left.set(xlim=(0, x.max()), ylim=(0, top), xlabel="iteration", ylabel="test accuracy")
+    left.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
+    seeds = len(next(iter(runs.values())))
+    left.set_title(f"mean and one deviation of {seeds} seeds", fontsize=8.5)
+    _differences(right, gaps, 100 * margin)
+    for axis in (left, right):
+        axis.tick_params(labelsize=7.5)
+        axis.xaxis.label.set_size(8.5)
+        axis.yaxis.label.set_size(8.5)
+    lines["most frequent class"] = Line(np.full(x.shape, trivial), style.MUTED)
+    write_labels(left, x, lines)
+    return figure
+
+
+def _differences(axis: Axes, gaps: Mapping[str, Pairs], margin: float) -> None:
+    """One row a difference: mean and 95 % interval in points, and both as numbers."""
+    reach, row, ticks = 3 * margin, 0.0, {}
+    axis.axvspan(-margin, margin, color=style.MUTED, alpha=0.15, linewidth=0)
+    axis.axvline(0, color=style.MUTED, linewidth=0.8)
+    beside = axis.get_yaxis_transform()
+    for subject, heading in _HEADINGS.items():
+        look = {"fontsize": 7, "style": "italic", "ha": "right", "va": "center"}
+        axis.text(-0.03, row, heading, transform=beside, **look)
+        for name, (first, second) in gaps[subject].items():
+            row -= 1
+            short = name.removeprefix("noise of ").replace("justified scheme", "scheme*")
+            ticks[row] = short.removeprefix("the ").replace(" - ", " − ")
+            found = interval(np.asarray(first) - np.asarray(second))
+            mean, low, high = (100 * value for value in (found.mean, found.low, found.high))
+            color = style.PALETTE[0]
+            if abs(mean) <= reach:
+                ends = np.clip([low, high], -reach, reach)
+                axis.plot(ends, [row, row], "-", color=color, linewidth=1.4)
+                axis.plot([mean], [row], "o", color=color, markersize=4)
+            else:
+                axis.plot(
+                    [np.sign(mean) * 0.93 * reach],
+                    [row],
+                    ">" if mean > 0 else "<",
+                    color=color,
+                    markersize=5,
+                )
+            text = found.text()
+            axis.text(1.04, row, text, transform=beside, ha="left", va="center", fontsize=7)
+        row -= 1.2
+    axis.set(xlim=(-reach, reach), ylim=(row + 0.6, 0.7))
+    axis.set_yticks(list(ticks), list(ticks.values()))
+    axis.tick_params(axis="y", length=0)
+    axis.spines["left"].set_visible(False)
+    axis.grid(False, axis="y")
+    axis.set_xlabel("points")
+    axis.set_title("final differences", fontsize=8.5)
