@@ -67,7 +67,9 @@ def end_labels(axis: Axes, ends: Mapping[str, tuple[float, str]]) -> None:
     inches = axis.figure.get_size_inches()[1] * axis.get_position().height
     gap = _GAP * 2.0 / max(inches, 0.5)
     ranked = sorted(ends.items(), key=lambda item: item[1][0])
-    wanted = [(float(scale(height)) - low) / (high - low) for _, (height, _) in ranked]
+    # A curve may end far off the axes, at 0 even, where a logarithmic scale has no place for it.
+    ending = [float(np.clip(height, *sorted(heights))) for _, (height, _) in ranked]
+    wanted = [(float(scale(height)) - low) / (high - low) for height in ending]
     places: list[float] = []
     for place in wanted:
         places.append(max(place, places[-1] + gap) if places else place)

@@ -13,16 +13,19 @@ from reproduce.papers.pmsfl.attack_runs import (
     STAGES,
     attack_run,
     attack_tasks,
+    by_seed,
 )
 from split_attacks import TINY
+
+WEIGHTS, MASKS = (config for _, config, _ in attack_tasks(TINY | {"seeds": 1}))
 
 
 @pytest.fixture(scope="module")
 def result():
-    return attack_run(TINY, 0)
+    return by_seed([attack_run(WEIGHTS, 0), attack_run(MASKS, 0)], 1)[0]
 
 
-def test_a_run_returns_what_it_promises_and_json(result):
+def test_runs_return_what_they_promise_and_json(result):
     json.dumps(result)
     names = set(result["attacks"])
     assert {"splitfed", "dp 5", "dp 0.1, many rounds", "dp 5, whole record"} <= names
@@ -44,7 +47,7 @@ def test_a_run_returns_what_it_promises_and_json(result):
 
 
 def test_the_same_seed_gives_the_same_run(result):
-    few = TINY | {"masks": False, "gradients": False, "epsilons": [5.0]}
+    few = WEIGHTS | {"gradients": False, "epsilons": [5.0]}
     one, two = attack_run(few, 0), attack_run(few, 0)
     assert one == two
     assert one["shown"] == result["shown"]
@@ -52,31 +55,40 @@ def test_the_same_seed_gives_the_same_run(result):
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("config", "changes", "message"),
     [
-        ({"restarts": 0}, "restarts must be"),
-        ({"copies": 0}, "copies must be"),
-        ({"versions": 0}, "versions must be"),
-        ({"images": 1}, "images must be"),
-        ({"depth": 4}, "depth must be"),
-        ({"epsilons": []}, "epsilons must hold"),
-        ({"epsilons": [0.0]}, "epsilons must be"),
-        ({"images": 100_000}, "images must be"),
-        ({"data": "generated_radar"}, "data must be images"),
-        ({"unknown": 1}, "unknown"),
+        (WEIGHTS, {"restarts": 0}, "restarts must be"),
+        (MASKS, {"copies": 0}, "copies must be"),
+        (MASKS, {"versions": 0}, "versions must be"),
+        (WEIGHTS, {"images": 1}, "images must be"),
+        (WEIGHTS, {"depth": 4}, "depth must be"),
+        (WEIGHTS, {"epsilons": []}, "epsilons must hold"),
+        (WEIGHTS, {"epsilons": [0.0]}, "epsilons must be"),
+        (MASKS, {"images": 100_000}, "images must be"),
+        (MASKS, {"data": "generated_radar"}, "data must be images"),
+        (WEIGHTS, {"unknown": 1}, "unknown"),
+        (WEIGHTS, {"copies": 3}, "has the unknown 'copies'"),
+        (MASKS, {"epsilons": [5.0]}, "has the unknown 'epsilons'"),
     ],
 )
-def test_wrong_configurations_are_refused(changes, message):
+def test_wrong_configurations_are_refused(config, changes, message):
     with pytest.raises(ValueError, match=message):
-        attack_run(TINY | changes, 0)
+        attack_run(config | changes, 0)
 
 
-def test_a_missing_key_is_named():
+@pytest.mark.parametrize("config", [WEIGHTS, MASKS])
+def test_a_missing_key_is_named(config):
     with pytest.raises(ValueError, match="misses 'steps'"):
-        attack_run({k: v for k, v in TINY.items() if k != "steps"}, 0)
+        attack_run({k: v for k, v in config.items() if k != "steps"}, 0)
 
 
 def test_tasks_carry_what_a_run_needs():
     tasks = attack_tasks(TINY | {"seeds": 2, "profile": "quick"})
-    assert [(function, seed) for function, _, seed in tasks] == [(RUN, 0), (RUN, 1)]
-    assert all(config == TINY for _, config, _ in tasks)
+    expected = [(RUN, config, seed) for config in (WEIGHTS, MASKS) for seed in (0, 1)]
+    assert tasks == expected
+    assert WEIGHTS.keys() | MASKS.keys() == TINY.keys()
+    assert all(config[key] == TINY[key] for _, config, _ in tasks for key in config.keys() - {"masks"})
+
+
+def test_figures_without_masks_attack_weights_only():
+    assert attack_tasks(TINY | {"seeds": 1, "masks": False}) == [(RUN, WEIGHTS, 0)]
