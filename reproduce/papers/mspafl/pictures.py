@@ -168,7 +168,7 @@ def _dots(axis: Axes, rows: Mapping[str, tuple[float, Any]]) -> None:
     axis.set(ylim=(len(rows) - 0.4, -0.6), xlabel="ε of one round at the formula's own δ")
     axis.set_title("(c) the formula, and what the worst client can lose", loc="left")
     for column, (words, k) in enumerate((("server", _SERVER), ("average", _AVERAGE))):
-        axis.text(1.015 + 0.11 * column, 1.01, words, color=style.line(k)["color"], fontsize=7.5,
+        axis.text(1.015 + 0.11 * column, 1.035, words, color=style.line(k)["color"], fontsize=7.5,
                   transform=axis.transAxes)  # fmt: skip
     handles = [_hollow("Corollary 1", "o", "black", 8)]
     for words, k in (("server that sees the uploads", _SERVER), ("averaged model only", _AVERAGE)):
