@@ -364,17 +364,16 @@ def mspafl(claim: str, v: Values) -> Promise | Claim:
 
 def reverse_floor(square: fmpq, d: int, degree: int) -> arb:
     """At most D_2(Q''||P'') = log E 1/L of Lemma 3.18, k = 1, c^2/sigma^2 = square, from moments of L = P''/Q''."""
-    # 1/x >= sum of (1 - x)^j over j <= degree, if that is odd. L: a mean of d lognormal numbers over their common part.
+    # 1/x >= sum of (1 - x)^j over j <= degree, if that is odd. L: a mean of d lognormals over their common part.
     require(degree % 2 == 1, "an even degree")
     single = [exp(square * n * (n - 1) / 2) / factorial(n) for n in range(degree + 1)]
     series = [arb(n == 0) for n in range(degree + 1)]
     for _ in range(d):
         series = [sum(series[i] * single[n - i] for i in range(n + 1)) for n in range(degree + 1)]
     common = [exp(-square * n * (n - 1) / (2 * d)) * factorial(n) / arb(d) ** n for n in range(degree + 1)]
-    signs = [(n, comb(j, n) * (-1) ** n) for j in range(degree + 1) for n in range(j + 1)]
-    return log(sum(sign * series[n] * common[n] for n, sign in signs))
+    return log(sum(comb(degree + 1, n + 1) * (-1) ** n * series[n] * common[n] for n in range(degree + 1)))
 
-def partitioning(claim: str, v: Values) -> Claim:
+def partitioning(claim: str, v: Values) -> Promise | Claim:
     """Order alpha = 2, one block of d (k = 1), square = c^2/sigma^2."""
     if "degree" in vars(v):  # Corollary 3.19: "1/(2(a-1)) log(exp(a c^2 k(d-k)/(sigma^2 d)) / (a exp(..) + (1-a))^d)"
         d, square, floor = whole(v.d), v.square, reverse_floor(v.square, whole(v.d), whole(v.degree))
@@ -384,21 +383,22 @@ def partitioning(claim: str, v: Values) -> Claim:
         case "lem-3.18":  # "D(Q''||P'') <= D(Q''||N(0, sigma^2 exp(c^2 k(d-k)/(sigma^2 d^2)) I_d))"
             return Claim(floor, "<=", d * log(spread / sqrt(2 * spread - 1)), {"d": v.d})
         case "a.7-all-blocks":  # "P'''(0) = P''(0)" in d - 1 dimensions; "The same argument holds true for arbitrary d"
-            spread = exp(square / d)
-            return Claim(floor, "<=", (d - 1) * log(spread / sqrt(2 * spread - 1)))
-        case "cor-3.19":
-            return Claim(floor, "<=", bound)
-        case "thm-3.1-second":  # (3): "a c^2 k^2/(2 sigma^2 d) + 1/(2(a-1)) log .."; the first summand is exact
-            return Claim(square / d + floor, "<=", square / d + bound)
+            return Claim(floor, "<=", (d - 1) * (square / d - log(2 * exp(square / d) - 1) / 2))
+        case "cor-3.19" | "thm-3.1-second" | "rem-3.2-likewise" as name:  # (3): "a c^2 k^2/(2 sigma^2 d) + .."; exact
+            mean = ZERO if name == "cor-3.19" else square / d
+            return Claim(mean + floor, "<=", mean + bound)
         case "sec-3.2.2":  # "The RDP costs of the two parts can be directly added"; one coin decides on both
             one, two = exp(v.square), (v.d - 1 + exp(v.split)) / v.d  # exp(D_2) for a record that takes part
-            costs = [log(1 + v.rate**2 * (x - 1)) for x in (one * two, one, two)]
-            return Claim(costs[0], "<=", costs[1] + costs[2])
+            cost, first, second = (log(1 + v.rate**2 * (x - 1)) for x in (one * two, one, two))
+            return Claim(cost, "<=", first + second)
         case "cor-3.7":  # "given by Theorem 3.1, where d = 2 and k = 1"; a gradient that no dropout reaches
             return Claim(v.square, "<=", log((1 + exp(v.square)) / 2).max(v.square - log(2 * exp(v.square / 4) - 1)))
+        case "bis-delta":  # "better privacy guarantees" than Poisson, which leaves a record out with chance (1 - k/T)^T
+            laws = tuple(noisy("variance", v.T, [(mean, ONE)]) for mean in (v.k * v.shift, ZERO))  # sum of all outputs
+            return Promise(v.e, 1 - (1 - v.k / v.T) ** whole(v.T), laws)
         case "limit-poisson":  # "If gamma = k/T, as T -> inf, these two subsampling schemes become equivalent"
-            sizes = [(whole(T), whole(T * rate), rate) for T, rate in zip(v.T, v.rates, strict=True)]
-            short, long = (1 - comb(T, k) * g**k * (1 - g) ** (T - k) for T, k, g in sizes)  # total variation
+            pair = zip(map(whole, v.T), v.rates, strict=True)  # of the total variation:
+            short, long = (1 - comb(T, whole(T * g)) * g ** whole(T * g) * (1 - g) ** whole(T - T * g) for T, g in pair)
             return Claim(long, "<=", short, {"rate": v.rates[0], "later": v.rates[1]})
 
 def masked(w: list, keep: list, x: list, scale: fmpq) -> Law:

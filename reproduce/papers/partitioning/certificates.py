@@ -4,7 +4,7 @@ All with order two and one block of d; "square" is the square of the clip over t
 left for a reverse divergence is a lower bound of it, from the moments of the likelihood ratio up to "degree".
 """
 
-from reproduce.certificates import Point
+from reproduce.certificates import Point, half_line
 
 TWO = {"d": "2", "square": "1/10", "degree": "5"}
 MANY = {"d": "10", "square": "1/4", "degree": "7"}
@@ -38,6 +38,12 @@ POINTS = [
         {"d": "3", "square": "1/10", "degree": "5"},
     ),
     Point(
+        "rem-3.2-likewise",
+        "Three blocks: the divergence in the reverse direction, the second term of the first line, is above the second "
+        "term of the second line.",
+        {"d": "3", "square": "1/10", "degree": "5"},
+    ),
+    Point(
         "sec-3.2.2",
         "A split part with three blocks and an unsplit part, after Poisson sampling with one coin for both: the cost "
         "of both together is above the sum of their costs.",
@@ -47,6 +53,13 @@ POINTS = [
         "cor-3.7",
         "All of the gradient's norm lies in a parameter that no dropout layer touches.",
         {"square": "1"},
+    ),
+    Point(
+        "bis-delta",
+        "Two iterations, one participation, little noise: the sum of both outputs shows the record more often than "
+        "Poisson sampling uses it at all.",
+        {"T": "2", "k": "1", "shift": "8", "e": "1/2"},
+        half_line("4"),
     ),
     Point(
         "limit-poisson",

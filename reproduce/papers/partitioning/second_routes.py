@@ -23,14 +23,17 @@ from reproduce.papers.second_routes import Mixture
 __all__ = [
     "Coupling",
     "Rays",
+    "Tracks",
     "balanced_moment",
     "centred_floor",
     "coupling",
     "occupancy_rdp",
+    "participation",
     "rays",
     "renyi",
     "replica_moment",
     "subset_centres",
+    "tracks",
     "uniform",
 ]
 
@@ -228,22 +231,62 @@ def rays(centres: ArrayLike, directions: ArrayLike) -> Rays:
     norm = (centres**2).sum(1).max()
     variance = np.exp(norm / dim)
     along = np.asarray(directions, dtype=float) @ centres.T
-
-    def log_average(r: np.ndarray) -> np.ndarray:
-        return log_sum(r[:, None] * along[:, None, :], axis=2) - np.log(len(centres))
-
-    r = np.linspace(0.0, np.sqrt(norm) + 12 * np.sqrt(variance), 2001)
-    surface = r ** (dim - 1)
-    ours = np.exp(log_average(r) - norm / 2 - r**2 / 2) * surface
-    wide = np.exp(-(r**2) / (2 * variance)) / variance ** (dim / 2) * surface
-    surplus = np.trapezoid(ours, r, axis=1) / np.trapezoid(wide, r) - 1
-    # log of the ratio: from here on sqrt(norm) r, more than log_average, is less than the square.
+    found = tracks(centres, directions, np.sqrt(norm) + 12 * np.sqrt(variance))
+    mass = np.trapezoid(found.mixture, found.radius, axis=1)
+    surplus = mass / np.trapezoid(found.gaussian, found.radius) - 1
+    # log of the ratio: from here on sqrt(norm) r, more than the average, is less than the square.
     bend = (1 - 1 / variance) / 2
     r = np.linspace(0.0, 1.01 * np.sqrt(norm) / bend, 2001)[1:]
-    gap = log_average(r) - bend * r**2
+    gap = _log_average(along, r) - bend * r**2
     signs = np.sign(np.where(np.abs(gap) > 1e-12, gap, 0.0))
     changes = [np.count_nonzero(np.diff(row[row != 0])) for row in signs]
     return Rays(surplus, np.array(changes))
+
+
+class Tracks(NamedTuple):
+    """Densities times the surface element along rays, without the common factor (2 pi)^(-m/2)."""
+
+    radius: np.ndarray
+    mixture: np.ndarray
+    gaussian: np.ndarray
+
+
+def tracks(centres: ArrayLike, directions: ArrayLike, reach: float) -> Tracks:
+    """The centred mixture and the wider Gaussian that agrees with it at 0, along rays from 0.
+
+    Args:
+        centres: of equal norm and mean zero, spanning their space, shape (n, m).
+        directions: unit vectors, shape (r, m).
+        reach: largest distance from 0, in standard deviations of the noise.
+
+    Returns:
+        distances, shape (s,); mass of the mixture per length, (r, s); that of the Gaussian, (s,).
+    """
+    centres = np.asarray(centres, dtype=float)
+    dim, norm = centres.shape[1], (centres**2).sum(1).max()
+    variance = np.exp(norm / dim)
+    r = np.linspace(0.0, float(positive("reach", reach)), 2001)
+    average = _log_average(np.asarray(directions, dtype=float) @ centres.T, r)
+    surface = r ** (dim - 1)
+    wide = np.exp(-(r**2) / (2 * variance)) / variance ** (dim / 2) * surface
+    return Tracks(r, np.exp(average - norm / 2 - r**2 / 2) * surface, wide)
+
+
+def _log_average(along: np.ndarray, r: np.ndarray) -> np.ndarray:
+    """log of the mean of exp(r <direction, centre>) over the centres, shape (directions, r)."""
+    return log_sum(r[:, None] * along[:, None, :], axis=2) - np.log(along.shape[1])
+
+
+def participation(iterations: int, rate: float, a: float) -> Mixture:
+    """What Poisson sampling adds to a run: a Gaussian for each set of iterations, shape (2^T, T).
+
+    Args:
+        iterations: T, at most 10; rate: in (0, 1) of each, independently; a: clip over sigma.
+    """
+    total = integer("iterations", iterations, 1, 10)
+    masks = np.array(list(product((0.0, 1.0), repeat=total)))
+    taken = masks.sum(1)
+    return Mixture(rate**taken * (1 - rate) ** (total - taken), a * masks)
 
 
 class Coupling(NamedTuple):
