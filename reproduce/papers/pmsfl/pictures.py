@@ -9,6 +9,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import PlaceHolderLayoutEngine
 from matplotlib.ticker import PercentFormatter
 from numpy.typing import ArrayLike, NDArray
 
@@ -79,7 +80,8 @@ def image_grid(
     step = strip / wide + 0.06
     top = 0.26
     height = rows * step + top
-    fig = plt.figure(figsize=(width, height), layout="none")
+    # Not layout="none": after each saving Matplotlib puts back what the settings ask for in place of no engine.
+    fig = plt.figure(figsize=(width, height), layout=PlaceHolderLayoutEngine(True, True))
     for k, (title, panel) in enumerate(strips.items()):
         left = k * (column + GAP) + LABEL
         for row, (label, (image, note)) in enumerate(panel.items()):
