@@ -25,9 +25,8 @@ from types import SimpleNamespace as Values
 from flint import arb, ctx, fmpq
 
 ctx.prec = 400  # bits
-DIGITS = 20
+DIGITS, ZERO, ONE = 20, fmpq(0), fmpq(1)
 FOLDER = Path(__file__).resolve().parents[1] / "figures"
-ZERO, ONE = fmpq(0), fmpq(1)
 
 def require(condition: object, reason: str) -> None:
     """Refuse unless the condition is certain; a comparison of balls is true only then."""
@@ -132,13 +131,7 @@ def numbers_of(name: str, file: dict) -> dict[str, object]:
     v = Values(**{key: rational(value) for key, value in file["parameters"].items()})
     said = PAPERS[paper](stem, v)
     require(said is not None, "there is no formula for this claim")
-    keys = {
-        "claim",
-        "says",
-        "parameters",
-        "numbers",
-        *(["P", "Q", "event"] if isinstance(said, Promise) else []),
-    }
+    keys = {"claim", "says", "parameters", "numbers", *(["P", "Q", "event"] if isinstance(said, Promise) else [])}
     require(set(file) == keys, f"the entries must be {sorted(keys)}")
     if isinstance(said, Claim):
         left, relation, right = said[:3]
@@ -151,12 +144,9 @@ def numbers_of(name: str, file: dict) -> dict[str, object]:
         require(set(file["event"]) <= {part.outcome for part in [*P, *Q]}, "an unknown outcome")
         first, second = probability(P, file["event"]), probability(Q, file["event"])
         result = {"P(S)": first, "Q(S)": second, "delta": said.delta}
-        if said.epsilon is None:
-            require(second == 0, "Q(S) is not 0")
-            right = arb(said.delta)
-        else:
-            result["epsilon"] = said.epsilon
-            right = exp(said.epsilon) * second + said.delta
+        require(said.epsilon is not None or second == 0, "Q(S) is not 0")
+        result |= {} if said.epsilon is None else {"epsilon": said.epsilon}
+        right = said.delta + (ZERO if said.epsilon is None else exp(said.epsilon) * second)
         result["exp(epsilon) Q(S) + delta"] = right
         require(said.delta >= 0 and first > right, "the event does not break the promise")
     require(file["claim"] == f"{paper}/derivations/{stem.split('--')[0]}", "another claim's name")
@@ -241,9 +231,10 @@ def ddpsa(claim: str, v: Values) -> Promise | Claim:
         median = (norms[len(data) // 2] + norms[last // 2]) / 2
         c = median if claim == "median-clip" else v.clip  # VI-A: "median of the l1 norms of the unclipped gradients"
         n = len(data) if claim == "alg-2-average" else 1  # Algorithm 2: "(1/N_i) (sum + Lap(0, Delta/epsilon))"
-        laws.append(noisy("scale", c / v.e / n, [(sum(max(-c, min(c, g)) for g in data) / n, ONE)]))
+        rounds = whole(v.rounds) if claim == "budget" else 1  # VI-A: "The privacy budget e was set to 0.1", of a run
+        laws.append(noisy("scale", c / v.e / n, [([sum(max(-c, min(c, g)) for g in data) / n] * rounds, ONE)]))
     match claim if claim == "quantisation-sum--rounding" else claim.split("--")[0]:
-        case "alg-2-average" | "median-clip" | "client-level":  # "(e, d)-DP at the distributed client level"
+        case "alg-2-average" | "median-clip" | "client-level" | "budget":  # "(e, d)-DP at the distributed client level"
             return Promise(v.e, ZERO, tuple(laws), {"sum P": sum(v.data), "sum Q": sum(v.other)})
         case "eq-2-5":  # III-A: "This gradient-based formulation is equivalent to the original FedAvg algorithm"
             apart, joint, losses = [v.start for _ in v.slopes], v.start, list(zip(v.slopes, v.centres, strict=True))
@@ -253,22 +244,31 @@ def ddpsa(claim: str, v: Values) -> Promise | Claim:
             return Claim(sum(apart) / len(apart), "=", joint)
         case "quantisation-sum":  # III-C: "If p is chosen larger than the maximum possible aggregated magnitude,"
             require(v.p > sum(map(abs, v.numbers)), "p is too small")
-            decoded = fmpq(int(sum(v.numbers).p) % whole(v.p))  # "wrap-around in Z_p is avoided"
-            return Claim(decoded, "=", sum(v.numbers), {"p": v.p})
+            return Claim(fmpq(int(sum(v.numbers).p) % whole(v.p)), "=", sum(v.numbers), {"p": v.p})
         case "quantisation-sum--rounding":  # "and the decoding error remains bounded by 1/(2 SF)"
             decoded = sum(fmpq((x * v.SF + fmpq(1, 2)).floor()) for x in v.numbers) / v.SF
             return Claim(abs(decoded - sum(v.numbers)), "<=", 1 / (2 * v.SF), {"sum": sum(v.numbers)})
         case "curious-clients":  # IV-B: seeing the aggregate "prevents isolating the contribution of any other client"
-            h = v.e / 2  # leak at epsilon 0 of a record behind one Laplace noise, and behind the sum of two
-            return Claim(1 - exp(-h), "<=", 1 - exp(-h) * (2 + h) / 2)
+            return Claim(1 - exp(-v.e / 2), "<=", 1 - exp(-v.e / 2) * (1 + v.e / 4))  # leak at 0: one noise, sum of two
         case "less-budget":  # VI-E1: "DDP-SA can operate with a smaller privacy budget than LDP": it errs less
             opened = [fmpq(int(sum(shares).p) % whole(v.p)) for shares in v.shares]
             decoded = sum(s - v.p if 2 * s > v.p else s for s in opened) / v.SF / len(opened)
-            plain = sum(v.uploads) / len(opened)
-            return Claim(abs(decoded - v.truth), "<", abs(plain - v.truth), {"p": v.p})
+            return Claim(abs(decoded - v.truth), "<", abs(sum(v.uploads) / len(opened) - v.truth), {"p": v.p})
         case "averaging":  # VI-F2: "As the number of clients increases, the average of the added noise tends to zero"
-            few, many = (2 * n * (v.clip / v.e / v.N) ** 2 for n in (v.few, v.many))  # its variance
-            return Claim(many, "<", few)
+            return Claim(2 * v.many * (v.clip / v.e / v.N) ** 2, "<", 2 * v.few * (v.clip / v.e / v.N) ** 2)
+        case "mixed-adversary":  # IV-B: "fails only if an adversary controls all .. or .. observes all .. links"; m = 2
+            require([*v.controlled, *v.observed] in ([1, 2], [2, 1]) and len(v.observed) == 1, "named, or harmless")
+            p, secrets = whole(v.p), (whole(v.secret), whole(v.other))  # a random share and the rest
+            laws = (mixture((Part(f"{r} {(s - r) % p}"), 1 / v.p) for r in range(p)) for s in secrets)
+            return Promise(None, ZERO, tuple(laws), {"secret": v.secret, "other": v.other})
+        case "lemma-1-link":  # VI-E2: "each intermediate server (or link) .. with probability q, then .. is q^m"
+            return Claim((1 - (1 - v.q) ** 2) ** whole(v.m), "=", v.q ** whole(v.m))
+        case "advanced-better":  # V-B: "a significantly tighter bound for e_total when T is large": (11) against T e
+            return Claim(v.e * sqrt(2 * v.T * log(1 / v.slack)) + v.e * v.T * (exp(v.e) - 1), "<", v.T * v.e)
+        case "membership":  # VI-E3: "prevent adversaries from reliably determining whether a specific sample was used"
+            p, T = 1 - exp(-v.e / 2) / 2, whole(v.T)  # a round's output is on the record's side; T is odd
+            right = sum(comb(T, k) * p**k * (1 - p) ** (T - k) for k in range(T // 2 + 1, T + 1))
+            return Claim(right, "<=", v.reliable)
 
 def averaged(chances: list, uploads: Mapping, noise: fmpq) -> Law:
     """(17): "1/(nu |X|)" times the sum of the uploads of those who check in; all but the first upload 0."""

@@ -305,6 +305,12 @@ def averaged_noise(draw):
     yield ours.right, ddpsa.noise_deviation(scale, clients=2, records=600) ** 2
     rounding = said("ddpsa/quantisation-sum--rounding", SF="1000", numbers=["0.1", "0.2"])
     yield rounding.right, ddpsa.quantisation_error(3)
+    q = draw("0.01", "0.9")
+    paths = said("ddpsa/lemma-1-link", q=q, m="3")
+    yield paths.right, ddpsa.reconstruction_probability(float(q), 3)
+    ours = said("ddpsa/advanced-better", e=v["e"], T="1000", slack="0.001")
+    yield ours.left, ddpsa.advanced_epsilon(float(v["e"]), 1000, slack=0.001)
+    yield ours.right, ddpsa.total_epsilon(float(v["e"]), 1000, method="basic")
 
 
 class Draw(random.Random):

@@ -76,4 +76,34 @@ POINTS = [
         "The variance of the averaged noise, with the same records split among two clients or among six.",
         {"few": "2", "many": "6", "N": "6000", "clip": "1", "e": "1"},
     ),
+    Point(
+        "budget",
+        "A run of two rounds on two records, of which one is removed: both outputs are above the sum of the gradients.",
+        {"data": ["1", "1"], "other": ["1"], "clip": "1", "e": "1/10", "rounds": "2"},
+        {"output": [["2", "inf"], ["2", "inf"]]},
+    ),
+    Point(
+        "mixed-adversary",
+        "One server is controlled and the link to the other is observed: the two shares add up to the secret, so that "
+        "some pairs of them are impossible for another secret.",
+        {"controlled": ["1"], "observed": ["2"], "p": "3", "secret": "0", "other": "1"},
+        {"0 0": [], "1 2": [], "2 1": []},
+    ),
+    Point(
+        "lemma-1-link",
+        "Three servers and the link to each: a share is known where either is compromised.",
+        {"q": "1/10", "m": "3"},
+    ),
+    Point(
+        "advanced-better",
+        "At a large epsilon advanced composition is above basic composition after a million rounds, and after any "
+        "other number of them.",
+        {"e": "1", "T": "1000000", "slack": "1/10000"},
+    ),
+    Point(
+        "membership",
+        "An attacker counts the rounds whose output is on the record's side, and says that the record was used if "
+        "they are most. The chance to be right is the same with the record and without it.",
+        {"e": "1/10", "T": "1217", "reliable": "9/10"},
+    ),
 ]

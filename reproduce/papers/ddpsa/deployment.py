@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -112,3 +112,59 @@ class Deployment(Closing):
         cluster = self._clusters[self._servers[name]]
         self.last[name] = cluster.round(values, model=self.model(name), in_full=True)
         return self.last[name].total
+
+
+@dataclass
+class Timed:
+    """Wall-clock times of rounds whose mechanisms took turns, in seconds.
+
+    Attributes:
+        rounds: mechanism -> one time a round, with arrays.
+        stages: mechanism -> for each round, seconds by stage, as `Round.seconds` has them.
+        loops: mechanism that clips -> one time a round, one record after the other.
+        sent: mechanism -> bytes on the wire of its last round with arrays.
+    """
+
+    rounds: dict[str, list[float]] = field(default_factory=dict)
+    stages: dict[str, list[dict[str, float]]] = field(default_factory=dict)
+    loops: dict[str, list[float]] = field(default_factory=dict)
+    sent: dict[str, int] = field(default_factory=dict)
+
+    def split(self) -> dict[str, dict[str, float]]:
+        """Median milliseconds by stage, what no server's clock covers first, for each mechanism."""
+        result = {}
+        for name, kept in self.stages.items():
+            rest = [
+                whole - sum(parts.values())
+                for whole, parts in zip(self.rounds[name], kept, strict=True)
+            ]
+            result[name] = {"clients, step, rest": 1000 * float(np.median(rest))}
+            result[name] |= {
+                part: 1000 * float(np.median([parts[part] for parts in kept])) for part in kept[0]
+            }
+        return result
+
+
+def take_turns(running: Deployment, repeats: int, loops: int) -> Timed:
+    """Time the mechanisms in turns, so that load on the machine affects all of them equally.
+
+    Args:
+        running: its connections need not be open yet: a first round of each mechanism is not timed.
+        repeats: rounds of each mechanism with arrays, >= 1.
+        loops: rounds of LDP and DDP-SA with one record after the other, >= 0.
+    """
+    found = Timed({name: [] for name in MECHANISMS}, {name: [] for name in MECHANISMS})
+    for name in MECHANISMS:
+        running.round(name)
+    for _ in range(integer("repeats", repeats, 1)):
+        for name in MECHANISMS:
+            found.rounds[name].append(running.round(name))
+            found.stages[name].append(running.last[name].seconds)
+    found.sent = {
+        name: sum(link.wire for link in running.last[name].traffic.values()) for name in MECHANISMS
+    }
+    found.loops = {name: [] for name in ("LDP", "DDP-SA")}
+    for _ in range(integer("loops", loops, 0)):
+        for name, taken in found.loops.items():
+            taken.append(running.round_one_by_one(name))
+    return found

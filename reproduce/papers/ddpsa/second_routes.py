@@ -9,6 +9,7 @@ import itertools
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.stats import binom
 
 from repro._validate import choice, integer, nonnegative, positive
 from repro.accounting._pld import losses, one_sided
@@ -16,6 +17,9 @@ from repro.accounting.laplace import SummedLaplace
 
 __all__ = [
     "client_shares",
+    "curious_view",
+    "distinguishing",
+    "exposures",
     "mutual_information",
     "server_sums",
     "split_ratio",
@@ -156,6 +160,65 @@ def server_sums(
         own = client_shares(secret, modulus=modulus, servers=servers, reading="reduced")
         sums = (sums[:, None] + own).reshape(-1, servers)
     return sums % modulus if reduced else sums
+
+
+def curious_view(
+    secrets: tuple[int, int], *, modulus: int, servers: int, seen: tuple[int, ...]
+) -> np.ndarray:
+    """All outcomes, equally likely, of what a parameter server sees that colludes with some servers.
+
+    It receives every server's sum of the two clients' shares, reduced modulo p, and from the servers in
+    `seen` both clients' shares.
+
+    Args:
+        secrets: of the two clients, each in [0, modulus).
+        modulus, servers: as for `client_shares`.
+        seen: the colluding servers.
+
+    Returns:
+        integers, shape (modulus^(2 servers - 2), servers + 2 len(seen)).
+    """
+    mine, theirs = (
+        client_shares(secret, modulus=modulus, servers=servers, reading="reduced")
+        for secret in secrets
+    )
+    mine, theirs = np.repeat(mine, len(theirs), axis=0), np.tile(theirs, (len(mine), 1))
+    picked = list(seen)
+    return np.hstack([(mine + theirs) % modulus, mine[:, picked], theirs[:, picked]])
+
+
+def exposures(servers: int) -> tuple[np.ndarray, np.ndarray]:
+    """Every set of controlled servers with every set of observed links, one link a server.
+
+    Returns:
+        two booleans, shape (2^m, 2^m, m) and (2^m, 2^m): which shares of a client the adversary holds,
+        and whether it controls all servers or observes all links.
+    """
+    subsets = np.array(
+        list(itertools.product((False, True), repeat=integer("servers", servers, 2)))
+    )
+    held = subsets[:, None] | subsets[None]
+    return held, subsets.all(1)[:, None] | subsets.all(1)[None]
+
+
+def distinguishing(threshold: ArrayLike, *, epsilon: float, rounds: int) -> np.ndarray:
+    """How well one counts the rounds whose output is nearer to the record's gradient than to 0.
+
+    In each round the output is a Laplace variable around Delta (with the record) or 0 (without it). It
+    is above Delta / 2 with probability p = 1 - e^(-epsilon / 2) / 2 or 1 - p. The test says "with" where
+    the count is at least the threshold.
+
+    Args:
+        threshold: counts, array.
+        epsilon: Delta over the scale of the noise, > 0.
+        rounds: T >= 1, independent given the models.
+
+    Returns:
+        chances of a right answer with and without the record, shape (2, …).
+    """
+    p = 1 - np.exp(-float(positive("epsilon", epsilon)) / 2) / 2
+    counted = np.asarray(threshold) - 1
+    return np.array([binom.sf(counted, rounds, p), binom.cdf(counted, rounds, 1 - p)])
 
 
 def mutual_information(views: list[np.ndarray]) -> float:

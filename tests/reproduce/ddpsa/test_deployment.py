@@ -6,7 +6,7 @@ import pytest
 from repro.accounting.ddpsa.printed import MECHANISMS
 from repro.datasets.plane import plane
 from repro.federated.ddpsa.algorithm import mechanism, train
-from reproduce.papers.ddpsa.deployment import Deployment
+from reproduce.papers.ddpsa.deployment import Deployment, take_turns
 
 COMMON = {"clients": 2, "servers": 3, "clip": 2.0, "epsilon": 0.1, "seed": 0}
 
@@ -59,3 +59,15 @@ def test_names_and_numbers_are_checked(deployment):
     ]:
         with pytest.raises(ValueError, match=message):
             Deployment(**{"records": 60, **COMMON, **changes})
+
+
+def test_mechanisms_take_turns(deployment):
+    timed = take_turns(deployment, 4, 1)
+    assert {name: len(times) for name, times in timed.rounds.items()} == dict.fromkeys(
+        MECHANISMS, 4
+    )
+    assert {name: len(times) for name, times in timed.loops.items()} == {"LDP": 1, "DDP-SA": 1}
+    assert timed.sent["DDP-SA"] > timed.sent["LDP"] > 0
+    for name, stages in timed.split().items():
+        assert min(stages.values()) > 0
+        assert sum(stages.values()) < 2000 * max(timed.rounds[name])

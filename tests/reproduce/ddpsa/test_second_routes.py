@@ -9,9 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from repro.accounting import compose
 from repro.accounting.ddpsa import printed as theory
+from repro.accounting.laplace import SummedLaplace
 from reproduce.papers.ddpsa.second_routes import (
     client_shares,
+    curious_view,
+    distinguishing,
+    exposures,
     mutual_information,
     server_sums,
     split_ratio,
@@ -80,3 +85,39 @@ def test_views_never_lose_more_than_the_client_spends():
     assert view_loss(laws, law, servers=2, seen=(0, 1), total=True) == pytest.approx(spent)
     assert view_loss(laws, other, servers=2, seen=(0,), total=True) < 1e-12
     assert 0 < view_loss(laws, law, servers=2, seen=(), total=True) < spent
+
+
+def test_a_curious_parameter_server_needs_every_share():
+    same = [(a, (3 - a) % 5) for a in range(5)]  # all with the sum 3
+    for seen, bits in (((), 0), ((0,), 0), ((0, 1), 0), ((0, 1, 2), np.log2(5))):
+        views = [curious_view(pair, modulus=5, servers=3, seen=seen) for pair in same]
+        assert views[0].shape == (5**4, 3 + 2 * len(seen))
+        assert mutual_information(views) == pytest.approx(bits, abs=1e-12)
+
+
+@pytest.mark.parametrize("servers", [2, 3, 4])
+def test_exposures_that_a_condition_on_servers_or_links_alone_misses(servers):
+    held, stated = exposures(servers)
+    assert held.shape == (2**servers, 2**servers, servers)
+    assert held.all(-1).sum() == 3**servers  # each path: server, link or both
+    assert stated.sum() == 2 * 2**servers - 1
+    assert np.all(held.all(-1)[stated])
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.floats(0.05, 2), st.integers(1, 12))
+def test_counting_rounds_by_enumeration(epsilon, rounds):
+    p = 1 - np.exp(-epsilon / 2) / 2
+    outcomes = np.array(list(product((0, 1), repeat=rounds)))
+    chances = [np.where(outcomes, x, 1 - x).prod(1) for x in (p, 1 - p)]
+    for threshold in range(rounds + 2):
+        says = outcomes.sum(1) >= threshold
+        right = [chances[0][says].sum(), chances[1][~says].sum()]
+        assert distinguishing(threshold, epsilon=epsilon, rounds=rounds) == pytest.approx(right)
+
+
+def test_counting_is_no_better_than_the_best_test():
+    both = distinguishing(6, epsilon=0.5, rounds=11)
+    best = compose(SummedLaplace(2.0), 11).delta(0.0)
+    assert both[0] == pytest.approx(both[1])
+    assert 0.9 * best < both.sum() - 1 <= best
