@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import warnings
+
 import numpy as np
 import pytest
 
@@ -45,6 +48,10 @@ def test_image_grid_draws_grey_and_colour():
     fig = image_grid({"one": {"a": (grey, "x"), "b": (colour, "")}, "two": {"a": (grey, "")}})
     assert len(fig.axes) == 3
     assert fig.axes[0].images[0].get_array().shape == (8, 26)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(2):  # Matplotlib once changed the layout after the first saving
+            fig.savefig(io.BytesIO())
     with pytest.raises(ValueError, match="at least one row"):
         image_grid({})
     with pytest.raises(ValueError, match="1 or 3 channels"):
