@@ -334,7 +334,7 @@ def mspafl(claim: str, v: Values) -> Promise | Claim:
             require(v.p == 1, "somebody may stay away")
             total = sqrt(2 * v.T * log(1 / v.slack)) * joint + v.T * joint * (exp(joint) - 1)
             return Promise(total, v.T * pays + v.slack, kept(whole(v.T), v.q, 2 * v.C / v.N, v.noise / v.N), ties)
-        case "remark-3":  # "By structurally splitting models .. reduces this worst-case leakage": of round t
+        case "remark-3" | "private-half":  # "By structurally splitting models .. reduces this worst-case leakage"
             g = 1 - (1 - v.q) ** whole(v.t)  # split: drawn up to now; unsplit: drawn now, leak at epsilon 0
             laws = noisy("variance", v.noise, [(2 * v.C, g), (ZERO, 1 - g)]), pair[1]
             return Promise(ZERO, v.q * gaussian(2 * v.C / sqrt(v.noise), 0), laws, ties)

@@ -6,10 +6,12 @@ that the enumerated check-ins make of it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
 from typing import NamedTuple
 
 import numpy as np
+from scipy.stats import binom
 
 from repro._validate import in_unit, integer, nonnegative, positive
 from repro.federated.mspafl.client import RecordDraws, clip_rows
@@ -21,9 +23,11 @@ __all__ = [
     "averaged_round",
     "carried_uploads",
     "check_ins",
+    "exposures",
     "normals_divergence",
     "search_rounds",
     "switching_client",
+    "upload_delay",
 ]
 
 
@@ -74,6 +78,47 @@ def averaged_round(
         np.vstack([means, moved]),
         np.tile(sigma / np.sqrt(size), 2),
     )
+
+
+def exposures(rounds: int, clients: int, p: float, q: float) -> tuple[np.ndarray, np.ndarray]:
+    """The law of W, the sum of 1 / k over a client's rounds from the first draw of its record on.
+
+    Every course of the run is listed: in each round whether the client is there, whether it draws the
+    record, and how many others are there.
+
+    Args:
+        rounds: T >= 1. clients: N >= 1; (2 N + 1)^T courses are listed, 10^6 at most.
+        p: check-in probability. q: probability that an upload uses the record.
+
+    Returns:
+        values of W and their probabilities, each of shape (number of courses,).
+    """
+    others = np.arange(integer("number of clients", clients, 1))
+    integer("number of courses", (2 * clients + 1) ** integer("rounds", rounds, 1), 1, 10**6)
+    chance = p * binom.pmf(others, clients - 1, p)
+    here = [(c * w, 1 / (1 + n), drawn) for n, c in zip(others, chance, strict=True)
+            for drawn, w in ((True, q), (False, 1 - q))]  # fmt: skip
+    values, weights = [], []
+    for course in product([(1 - p, 0.0, False), *here], repeat=rounds):
+        drawn = [row[2] for row in course]
+        start = drawn.index(True) if any(drawn) else rounds
+        values.append(sum(row[1] for row in course[start:]))
+        weights.append(np.prod([row[0] for row in course]))
+    return np.array(values), np.array(weights)
+
+
+def upload_delay(
+    starts_from: Callable[[int], int], forms: Callable[[int], int], rounds: int = 8
+) -> int:
+    """After how many rounds the uploads of round 0 are used, when indices are taken as they stand.
+
+    Args:
+        starts_from: index of the average that round t starts from.
+        forms: index of the average that the uploads of round t form.
+        rounds: how many rounds to follow.
+    """
+    formed_in = {forms(t): t for t in range(rounds)}
+    return next(t for t in range(rounds) if formed_in.get(starts_from(t)) == 0)
 
 
 def normals_divergence(first: Normals, second: Normals, alpha: float, points: int = 2001) -> float:
