@@ -30,7 +30,12 @@ def mask_training(scores: ArrayLike, slopes: Mapping[str, ArrayLike], frozen: Ar
     fig, (left, right) = _two()
     for k, (name, values) in enumerate(slopes.items()):
         style.curve(left, scores, values, k, label=name, marks=6)
-    left.set(title="(a) slope of a sampled mask", xlabel="score s", ylabel="d mask / d s")
+    left.set(
+        title="(a) slope of a sampled mask",
+        xlabel="score s",
+        ylabel="d mask / d s",
+        ylim=(-0.01, 0.36),
+    )
     style.curve(right, np.arange(len(frozen)), 100 * np.asarray(frozen), 0, marks=8)
     right.set(
         title="(b) averages of 10 bits, no training",
@@ -39,6 +44,7 @@ def mask_training(scores: ArrayLike, slopes: Mapping[str, ArrayLike], frozen: Ar
         ylim=(0, 103),
     )
     _legends(left)
+    _fonts(right)
     return fig
 
 
@@ -110,6 +116,7 @@ def shared_mask(batches: ArrayLike, leaks: Mapping[float, ArrayLike], epsilon: f
     ax.set(xlabel="records of the batch under one mask", ylabel="ε of one record", xscale="log")
     ax.set_xticks(batches, [f"{b:g}" for b in batches])
     ax.minorticks_off()
+    _fonts(ax)
     ax.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5))
     return fig
 
@@ -147,7 +154,7 @@ def gaussian_steps(
     )
     for ax in (left, right):
         ax.axhline(1, color=style.MUTED, ls=DOTS)
-        ax.set_yscale("log")
+    left.set_yscale("log")
     _fonts(left, right)
     return fig
 
@@ -168,7 +175,7 @@ def sampled_bit(scores: ArrayLike, shares: Mapping[float, ArrayLike], exact: Arr
         title="(a) one bit, order 2",
         xlabel="(s + s') / 2",
         ylabel="divergence / bound",
-        ylim=(0, 1.08),
+        ylim=(0, 1.5),
     )
     style.curve(right, *np.asarray(exact).T, 0, marks=7)
     right.set(title="(b) a whole mask", xlabel="|s - s'|, all scores", ylabel="ε at δ = 1e-5")
