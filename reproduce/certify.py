@@ -39,8 +39,7 @@ def rational(text: object) -> object:
         return [rational(each) for each in text]
     require(isinstance(text, str), f"{text!r} is not a number in quotes")
     if found := re.fullmatch(r"(-?)(\d+)\.(\d+)", text):
-        size = fmpq(int(found[2] + found[3]), 10 ** len(found[3]))
-        return -size if found[1] else size
+        return fmpq((-1) ** len(found[1]) * int(found[2] + found[3]), 10 ** len(found[3]))
     require(re.fullmatch(r"-?\d+(/\d+)?", text), f"{text!r} is not a rational number")
     above, _, below = text.partition("/")
     return fmpq(int(above), int(below or 1))
@@ -95,8 +94,7 @@ def written(parts: list[dict]) -> Law:
         width = rational(part[noise]) if noise else ZERO
         mean = tuple(rational(part.get("mean", [])))
         require(set(part) <= {"weight", "outcome", "mean", noise}, "a part has unknown entries")
-        law = Part(part.get("outcome", "output"), mean, noise, width)
-        result.append((law, rational(part["weight"])))
+        result.append((Part(part.get("outcome", "output"), mean, noise, width), rational(part["weight"])))
     return mixture(result)
 
 def below(bound: str, mean: fmpq, part: Part) -> object:
@@ -447,10 +445,11 @@ def pmsfl(claim: str, v: Values) -> Promise | Claim:
             names = "abcdefghijklmnopqrstuvwxyz"[: whole(v.labels)]
             laws = (mixture((Part(f"{x} {name}"), 1 / v.labels) for name in names) for x in ("own", "other"))
             return Promise(ZERO, v.d, tuple(laws), {"labels": v.labels})
-        case "lemma-2" | "thm-2" | "masked-shared":  # (32): "z ~ Lap(Df/e)", Df = "max |w (x - x')|"; x' = 0
-            scale, e, p, d = sum(abs(dot(row, v.x)) for row in v.w) / v.e, v.e, v.keep[0], len(v.x)
-            laws = masked(v.w, v.keep, v.x, scale), masked(v.w, v.keep, [ZERO] * d, scale)
-            if claim == "thm-2":  # "e_amp = ln((1 - c^d) exp(e) + c^d)", every probability in [c, 1 - c]
+        case "lemma-2" | "thm-2" | "thm-2-batch" | "masked-shared":  # (32): "Lap(Df/e)", Df = "max |w(x - x')|"; x' = 0
+            moved = 1 if claim == "thm-2-batch" else len(v.w)  # 2.1: one mask for a batch, a row of w for each image
+            scale, e, p, d = sum(abs(dot(row, v.x)) for row in v.w[:moved]) / v.e, v.e, v.keep[0], len(v.x)
+            laws = tuple(masked(w, v.keep, v.x, scale) for w in (v.w, [[ZERO] * d] * moved + v.w[moved:]))
+            if claim in ("thm-2", "thm-2-batch"):  # "e_amp = ln((1 - c^d) exp(e) + c^d)", probabilities in [c, 1 - c]
                 e = log((1 - (1 - p) ** d) * exp(e) + (1 - p) ** d)
             if claim == "masked-shared":  # the workbook's bound for bits that are not shared
                 e, laws = log((p * exp(2 * e) + 1 - p) / (p * exp(e) + 1 - p)), laws[::-1]
@@ -462,13 +461,20 @@ def pmsfl(claim: str, v: Values) -> Promise | Claim:
             power = v.c ** whole(v.d)  # (53): "a/b >= c^d/(exp(e) (1 - c^d))"
             left = 1 + (exp(v.e) - 1) / (1 + power / (exp(v.e) * (1 - power)))
             return Claim(left, "<=", (1 - power) * exp(v.e) + power)
-        case "eq-59":  # "D <= Gamma/|Q|"; a clipped gradient is replaced
-            require(max(abs(v.gradient), abs(v.other)) <= v.Gamma, "a gradient longer than Gamma")
-            return Claim(abs(v.gradient - v.other) / v.Q, "<=", v.Gamma / v.Q)
-        case "eq-63":  # "sigma^2 >= 2 R Gamma^2 ln(1/d) / (e^2 |Q|^2)"; the sum of R noisy steps
-            least = 2 * v.R * v.Gamma**2 * log(1 / v.d) / (v.e**2 * v.Q**2)
+        case "eq-59":  # "D <= Gamma/|Q|": means of two batches of clipped gradients, |Q| the smaller of their sizes
+            require(max(map(abs, v.batch + v.other)) <= v.Gamma, "a gradient longer than Gamma")
+            means = [sum(g) / len(g) for g in (v.batch, v.other)]
+            return Claim(abs(means[0] - means[1]), "<=", v.Gamma / min(len(v.batch), len(v.other)))
+        case "eq-60" | "eq-63" | "run-total":  # "sigma^2 >= 2 R Gamma^2 ln(1/d) / (e^2 |Q|^2)"; R noisy steps, T rounds
+            n, log_term = getattr(v, "T", ONE) * v.R, log(fmpq(5, 4) / v.d) if claim == "eq-60" else v.R * log(1 / v.d)
+            least = 2 * v.Gamma**2 * log_term / (v.e**2 * v.Q**2)  # (60): "sigma >= (Gamma/|Q|) sqrt(2 ln(1.25/d)) / e"
             require(v.noise >= least and abs(v.other) <= v.Gamma, "not the noise of (63)")
-            return Promise(v.e, v.d, kept(1, ONE, v.R * (v.Gamma - v.other) / v.Q, v.R * v.noise), {"(63)": least})
+            return Promise(v.e, v.d, kept(1, ONE, n * (v.Gamma - v.other) / v.Q, n * v.noise), {"(63)": least})
+        case "eq-61":  # "e ~ sqrt(2R ln(1/d)) e_0"; R answers, 1 with chance `keep` or 1 - `keep`; S: at least `ones`
+            e, n = sqrt(2 * v.R * log(1 / v.d)) * log(v.keep / (1 - v.keep)), whole(v.R)
+            odds = [(p, 1 - p, range(whole(v.ones), n + 1)) for p in (v.keep, 1 - v.keep)]
+            tails = [sum(comb(n, k) * p**k * q ** (n - k) for k in counts) for p, q, counts in odds]
+            return Claim(tails[0], "<=", exp(e) * tails[1] + v.d, {"Q(S)": tails[1], "epsilon": e})
         case "eq-68":  # "D <= 1 - 2c"; d coordinates go from c to 1 - c
             return Claim(sqrt(v.d) * (1 - 2 * v.c), "<=", 1 - 2 * v.c)
         case "eq-70":  # "sigma^2 >= 2 (1-2c)^2 ln(1.25/d) / e^2"; S: at least `ones` of n sampled bits are 1
@@ -490,7 +496,7 @@ def pmsfl(claim: str, v: Values) -> Promise | Claim:
             return Claim(left, "=", right)
         case "labels" | "run-pmsfl":  # Step 2.1: "smashed data {(f(x), y)}"; and smashed data without noise
             return Promise(None, v.d)
-        case "run-adjacency" | "run-own":  # "a privacy budget of" e for one number, of which several are released
+        case "run-smashed" | "run-adjacency" | "run-own":  # "a privacy budget of" e for one of several numbers released
             laws = (noisy("scale", 1 / v.e, [([x] * whole(v.releases), ONE)]) for x in (ONE, ZERO))
             return Promise(v.e, ZERO, tuple(laws))
 

@@ -46,8 +46,8 @@ POINTS = [
     ),
     Point(
         "eq-26",
-        "Two columns: the least singular value of the product (with the pseudo-inverse) is less than the product of "
-        "the least singular values.",
+        "Two columns, so that the weights are not square: the least singular value of the product (the inverse is the "
+        "pseudo-inverse) is less than the quotient of the least and the largest singular value.",
         {"A": ["3", "4"], "B": ["4", "-2"]},
     ),
     Point(
@@ -91,9 +91,41 @@ POINTS = [
         {"output": [["-0.1", "0.1"], ["-0.1", "0.1"]]},
     ),
     Point(
+        "thm-2-batch",
+        "Two images of a batch pass one mask of one weight. The first image is one or zero, the second is one; the "
+        "event is that both noisy outputs lie above it.",
+        {"e": "1", "x": ["1"], "w": [["1"], ["1"]], "keep": ["0.7"]},
+        {"output": [["1", "inf"]] * 2},
+    ),
+    Point(
         "eq-59",
-        "A gradient is replaced by the opposite one.",
-        {"gradient": "1", "other": "-1", "Gamma": "1", "Q": "32"},
+        "Two gradients, of which one is replaced by the opposite one: the mean before and after.",
+        {"batch": ["1", "1"], "other": ["1", "-1"], "Gamma": "1"},
+    ),
+    Point(
+        "eq-59--added",
+        "A gradient is added to two others, and the mean divides by the size of the batch at hand. The sensitivity "
+        "claimed is that of the smaller batch, the larger of both values.",
+        {"batch": ["1", "1"], "other": ["1", "1", "-1"], "Gamma": "1"},
+    ),
+    Point(
+        "eq-60",
+        "One step, a gradient added to a sum with a public divisor: at a large epsilon the noise is too little.",
+        {
+            "e": "12",
+            "d": "1/100000",
+            "R": "1",
+            "Gamma": "1",
+            "Q": "1",
+            "noise": "0.164",
+            "other": "0",
+        },
+        half_line("2.47"),
+    ),
+    Point(
+        "eq-61",
+        "Many randomised responses: the number of ones, with the truth on either side.",
+        {"R": "200", "keep": "3/4", "ones": "140", "d": "1/100000"},
     ),
     Point(
         "eq-63",
@@ -135,7 +167,8 @@ POINTS = [
     ),
     Point(
         "amp-renyi",
-        "One bit, kept with probability nine tenths or one tenth: the divergence of order two as an epsilon.",
+        "One bit, kept with probability nine tenths or one tenth: the formula as meant, with the second term of a "
+        "divergence of order two, as an epsilon.",
         {"alpha": "2", "c": "0.1", "d": "1/20"},
         {"one": []},
     ),
@@ -146,11 +179,33 @@ POINTS = [
     ),
     Point(
         "labels",
-        "A picture is replaced by one with another label; the label is sent along.",
+        "A picture is replaced by one with another label; the label is sent along, as the algorithm prints it.",
         {"d": "1/100000"},
         {"cat": []},
         P=[{"weight": "1", "outcome": "cat"}],
         Q=[{"weight": "1", "outcome": "dog"}],
+    ),
+    Point(
+        "run-smashed",
+        "Two releases of the smashed data of one record in a run, each with the noise for the whole budget.",
+        {"e": "1/10", "releases": "2"},
+        {"output": [["1", "inf"]] * 2},
+    ),
+    Point(
+        "run-total",
+        "A hundred rounds, the noise of each is that for the whole budget; a gradient is added to a sum with a public "
+        "divisor.",
+        {
+            "e": "5.1",
+            "d": "1/100000",
+            "R": "1",
+            "T": "100",
+            "Gamma": "1",
+            "Q": "1",
+            "noise": "0.922",
+            "other": "0",
+        },
+        half_line("50"),
     ),
     Point(
         "run-adjacency",
