@@ -137,7 +137,8 @@ class OpacusAccountant:
     def state_dict(self, destination: MutableMapping | None = None) -> MutableMapping:
         """The history and the accountant's name, for a checkpoint."""
         destination = {} if destination is None else destination
-        return destination | {"history": list(self.history), "mechanism": self.mechanism()}
+        destination.update(history=list(self.history), mechanism=self.mechanism())
+        return destination
 
     def load_state_dict(self, state_dict: Mapping) -> None:
         """Take over the history of a checkpoint.
