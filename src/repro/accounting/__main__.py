@@ -27,11 +27,16 @@ from repro.accounting.mechanism import Mechanism
 _ORDERS = np.concatenate([1 + np.arange(1, 100) / 10, np.arange(12, 64)])
 """Orders of a Renyi accountant: those of Opacus."""
 
+_SEEN = {
+    "sums": "noisy sums",
+    "participants": "noisy sums and who took part",
+    "uploads": "noisy upload of every client",
+}
 _FPR = 0.1
 _RTOL = 1e-3  # of the noise
 _COLUMNS = {
     "account": 21,
-    "noise": 5,
+    "noise": 6,
     "epsilon stated": 14,
     "true epsilon": 13,
     "advantage": 14,
@@ -163,7 +168,7 @@ def _heading(federation: Federation) -> str:
         f"{federation.clients:,} clients with {federation.records_per_client:,} records each, participation "
         f"{federation.participation:g}, local rate {federation.local_rate:g}, {federation.rounds:,} rounds, "
         f"clip {federation.clip:g}.\nNeighbours differ in one {federation.adjacency}; the observer sees the "
-        f"{federation.observer}. Mechanism of a round: {round_of}."
+        f"{_SEEN[federation.observer]}. Mechanism of a round: {round_of}."
     )
 
 
