@@ -10,7 +10,7 @@ from dp_accounting.pld import pld_pmf
 
 from repro.accounting._pld import losses
 
-__all__ = ["profile", "threshold"]
+__all__ = ["power", "profile", "threshold"]
 
 
 _OVERFLOW = 700.0  # losses whose exponential is no double, or whose inverse has no digits
@@ -66,3 +66,19 @@ def threshold(pmf: pld_pmf.PLDPmf, delta: np.ndarray) -> np.ndarray:
     value = np.where(piece == loss.size, np.inf, value)
     value = np.where((piece == 0) & ~(upper[0] > delta), 0.0, value)
     return np.where(np.isnan(value), 0.0, np.maximum(value, 0.0))
+
+
+def power(pmf: pld_pmf.PLDPmf, fpr: np.ndarray) -> np.ndarray:
+    """Largest true-positive rate of a test between the two distributions, shape (n,).
+
+    The best tests reject above a threshold on the loss (Neyman and Pearson) and toss a coin on it, so their
+    curve is linear between the points of the thresholds.
+
+    Args:
+        pmf: losses of one direction; the first distribution is the one with the higher losses.
+        fpr: false-positive rates, in [0, 1], shape (n,).
+    """
+    loss, upper, lower = _tails(pmf)
+    rates = np.exp(lower) if loss[-1] > _OVERFLOW else lower
+    rates = np.maximum.accumulate(rates[::-1])  # Fourier transforms leave masses a little below 0
+    return np.interp(fpr, rates, np.maximum.accumulate(upper[::-1]))

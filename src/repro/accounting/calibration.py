@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 from scipy.optimize import elementwise
@@ -21,6 +22,7 @@ def calibrate_sigma(
     method: str = "upper",
     bounds: tuple[float, float] = (1e-2, 1e4),
     rtol: float = 1e-7,
+    guess: float | None = None,
 ) -> float:
     """Smallest sigma in `bounds` at which `mechanism(sigma)` is (epsilon, delta)-private.
 
@@ -35,6 +37,8 @@ def calibrate_sigma(
         method: "upper", "lower" or "paper".
         bounds: range to search, positive.
         rtol: relative width of the final bracket.
+        guess: where the search starts, > 0. A good one saves evaluations; the answer does not depend on it
+            but within `rtol`.
 
     Returns:
         the upper end of the final bracket: the target is met there.
@@ -52,23 +56,26 @@ def calibrate_sigma(
     low, high = map(float, ends)
     rtol = float(positive("rtol", rtol))
 
+    @cache  # the search asks for its ends several times
     def excess(log_sigma: float) -> float:
         value = mechanism(float(np.exp(log_sigma))).delta(epsilon, method=method)
         return np.log(max(value, 1e-300)) - np.log(delta)
 
-    # Walk outwards from one: small sigmas are costly to evaluate and rarely needed.
-    left = right = float(np.clip(0.0, np.log(low), np.log(high)))
+    # Walk outwards: from one, because small sigmas are costly to evaluate and rarely needed.
+    start = 0.0 if guess is None else float(np.log(positive("guess", guess)))
+    up, down = (1.0, 0.3) if guess is None else (0.1, 0.1)
+    left = right = float(np.clip(start, np.log(low), np.log(high)))
     while excess(right) > 0:
         if right >= np.log(high):
             raise ValueError(f"bounds must reach a sigma that meets the target, got {bounds!r}")
-        left, right = right, min(right + 1.0, np.log(high))
+        left, right = right, min(right + up, np.log(high))
     while left == right or excess(left) <= 0:
         if left <= np.log(low):
             raise ValueError(
                 f"bounds must start below the smallest sigma, but method={method!r} meets "
                 f"epsilon={epsilon}, delta={delta} already at sigma={low}"
             )
-        left, right = max(left - 0.3, np.log(low)), left
+        left, right = max(left - down, np.log(low)), left
     found = elementwise.find_root(
         np.vectorize(excess), (left, right), tolerances={"xatol": rtol, "xrtol": 0.0}
     )

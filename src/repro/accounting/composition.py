@@ -1,55 +1,118 @@
-"""Composition over rounds, through privacy loss distributions."""
+"""Composition: of one mechanism over rounds, of several, and with other people's loss distributions."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import reduce
 
 import numpy as np
 from dp_accounting.pld import pld_pmf
-from dp_accounting.pld import privacy_loss_distribution as pld_lib
+from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 from numpy.typing import ArrayLike
 
-from repro._validate import choice, integer, nonnegative, probability_open
-from repro.accounting._losses import profile, threshold
-from repro.accounting._pld import one_sided
-from repro.accounting._renyi import ORDERS, convert_delta, convert_epsilon
-from repro.accounting.mechanism import DIRECTIONS, Mechanism
+from repro._validate import broadcastable, integer
+from repro.accounting._composed import Composed, with_interval
+from repro.accounting._pld import (
+    convolved,
+    losses,
+    on_grid,
+    one_sided,
+    rounded_up,
+    self_compositions,
+)
+from repro.accounting.mechanism import Mechanism
 
-__all__ = ["Composition", "compose"]
+__all__ = [
+    "Composition",
+    "GivenLosses",
+    "JointComposition",
+    "RoundsCurve",
+    "compose",
+    "with_interval",
+]
 
-_FOURIER_ERROR = {"upper": 2e-15, "lower": -5e-15}
-"""Added to delta for the rounding of Fourier transforms, by method; see `Composition`."""
+_MOST_POINTS = 2**21
+"""Losses on the common grid of several mechanisms, for memory and time."""
+
+Part = Mechanism | Composed | PrivacyLossDistribution
 
 
-def compose(mechanism: Mechanism, rounds: int) -> Composition:
-    """The mechanism run `rounds` times, each run chosen in the light of all earlier outputs.
+def compose(
+    parts: Part | Sequence[Part], rounds: ArrayLike = 1
+) -> Composition | JointComposition | GivenLosses | RoundsCurve:
+    """The parts released one after the other, `rounds` times, each in the light of all earlier outputs.
+
+    All parts must mean the same neighbours: one record more or less, say, of the same data set.
+
+        compose(mechanism, 1000).epsilon(1e-5)
+        compose([mechanism, compose(other, 10)], 100).delta(1.0)
+        compose(mechanism, [10, 100, 1000]).epsilon(1e-5)      a curve over the rounds
+        compose([mechanism, somebodys_pld]).epsilon(1e-5)
 
     Args:
-        mechanism: any mechanism with scalar fields, of this package or an own subclass of `Mechanism`.
-        rounds: number of runs T >= 1.
+        parts: mechanisms with scalar fields (of this package or an own subclass of `Mechanism`), compositions
+            and dp-accounting's loss distributions on any interval: one, or a sequence of them.
+        rounds: number of runs T >= 1, or an array of such.
 
     Returns:
-        an object with the same `delta`, `epsilon`, `rdp` and `pld`.
+        an object with `delta`, `epsilon`, `advantage`, `tpr_at_fpr`, `rdp` and `pld` like a mechanism's; for an
+        array of rounds one whose answers broadcast against it.
 
     Raises:
-        ValueError: rounds is not a positive integer, or the mechanism's fields are arrays.
+        ValueError: a number of rounds is not a positive integer, a mechanism's fields are arrays, there is no
+            part, or one of another type.
     """
-    return Composition(mechanism, integer("rounds", rounds, 1))
+    if np.ndim(rounds):
+        counts = np.asarray(rounds)
+        if counts.dtype.kind not in "iu" or not counts.size or np.any(counts < 1):
+            raise ValueError(f"rounds must be an integer >= 1 or an array of such, got {rounds!r}")
+        return RoundsCurve(compose(parts), counts.astype(np.int64))
+    number: dict[Mechanism | PrivacyLossDistribution, int] = {}
+    for unit, count in _units(parts, integer("rounds", rounds, 1)):
+        number[unit] = number.get(unit, 0) + count
+    made = [
+        Composition(unit, count) if isinstance(unit, Mechanism) else GivenLosses(unit, count)
+        for unit, count in number.items()
+    ]
+    if not made:
+        raise ValueError("parts must hold at least one mechanism, got none")
+    return made[0] if len(made) == 1 else JointComposition(tuple(made))
+
+
+def _units(parts: object, rounds: int) -> Iterator[tuple[Mechanism | PrivacyLossDistribution, int]]:
+    """What a composition is made of in the end, with the number of runs."""
+    if isinstance(parts, (Mechanism, PrivacyLossDistribution)):
+        yield parts, rounds
+    elif isinstance(parts, Composition):
+        yield parts.mechanism, parts.rounds * rounds
+    elif isinstance(parts, GivenLosses):
+        yield parts.distribution, parts.rounds * rounds
+    elif isinstance(parts, (JointComposition, list, tuple)):
+        for part in parts.parts if isinstance(parts, JointComposition) else parts:
+            yield from _units(part, rounds)
+    else:
+        raise ValueError(
+            "parts must be a mechanism, a composition with one number of rounds, a loss distribution of "
+            f"dp-accounting or a list of these, got {parts!r}"
+        )
+
+
+def _repeated(
+    singles: Sequence[pld_pmf.PLDPmf], rounds: Sequence[int]
+) -> Iterator[list[pld_pmf.PLDPmf]]:
+    """The losses of all pairs after each number of rounds."""
+    if len(rounds) == 1:
+        yield [side.self_compose(rounds[0]) for side in singles]
+    else:
+        yield from map(list, zip(*(self_compositions(x, rounds) for x in singles), strict=True))
 
 
 @dataclass(frozen=True)
-class Composition:
+class Composition(Composed):
     """T adaptive runs of one mechanism on the same data set; made by `compose`.
 
-    Formal guarantee: `"upper"` composes, per direction, a pair that dominates every pair of
-    neighbours (Zhu, Dong and Wang 2022, Theorem 10), rounded upwards; `"lower"` composes explicit
-    pairs, rounded downwards, and takes the best of them; `"paper"` does what the paper does: it
-    composes the loss that the one-iteration formula implies, or, where the formula is a Renyi curve,
-    adds it up and converts the sum. It is no bound where the formula is none. Fourier transforms in
-    double precision leave an error in delta, and truncated tails count as certain loss, which is safe
-    above but not below: about 1e-15 where the truth is known. So 2e-15 is added to "upper", and 5e-15
-    taken from "lower"; of smaller deltas they say next to nothing.
+    Formal guarantee: that of `Composed`.
     """
 
     mechanism: Mechanism
@@ -61,11 +124,7 @@ class Composition:
         if self.mechanism.field_shape:
             raise ValueError(f"mechanism must have scalar fields, got {self.mechanism!r}")
 
-    @cached_property
-    def _composed(self) -> dict[tuple[str, str], list[pld_pmf.PLDPmf]]:
-        return {}
-
-    def _interval(self, method: str) -> float:
+    def _interval(self, method: str, rounds: int) -> float:
         """Spacing of the losses, fine enough that rounding matters little.
 
         Unless the mechanism knows better, it costs at most one interval per round below, and second
@@ -77,94 +136,177 @@ class Composition:
         while self.mechanism.delta(reach, direction="both") > rare:
             reach *= 2.0
         if fine is None:
-            fine = 2e-2 / self.rounds if method == "lower" else 1e-3 / np.sqrt(self.rounds)
+            fine = 2e-2 / rounds if method == "lower" else 1e-3 / np.sqrt(rounds)
             fine = np.clip(fine, 1e-5, 1e-4)
         return float(max(fine, reach / 2e5))
 
-    def _single(self, method: str) -> list[pld_lib.PrivacyLossDistribution]:
+    def ways(self, direction: str) -> tuple[str, ...]:
+        """See `Composed.ways`: of one mechanism, only the direction that is known to be worse."""
+        ways = super().ways(direction)
+        worse = self.mechanism.worse_direction
+        return ways if direction != "both" or worse == "both" else (worse,)
+
+    def runs(self, method: str, way: str, counts: Sequence[int]) -> Iterator[list[pld_pmf.PLDPmf]]:
+        """See `Composed.runs`; all counts share the grid of the largest."""
         self.mechanism.check(method, "both")
-        return self.mechanism.pairs(method, self._interval(method))
+        rounds = [self.rounds * count for count in counts]
+        pairs = self.mechanism.pairs(method, self._interval(method, rounds[-1]))
+        return _repeated([side for pair in pairs for side in one_sided(pair, way)], rounds)
 
-    def _pmfs(self, method: str, direction: str) -> list:
-        """The loss distributions of the chosen directions, dp-accounting's one-sided objects."""
-        choice("direction", direction, DIRECTIONS)
-        if direction == "both":
-            direction = self.mechanism.worse_direction
-        ways = ("remove", "add") if direction == "both" else (direction,)
-        for way in ways:
-            if (method, way) not in self._composed:
-                single = [side for x in self._single(method) for side in one_sided(x, way)]
-                self._composed[method, way] = [side.self_compose(self.rounds) for side in single]
-        return [pmf for way in ways for pmf in self._composed[method, way]]
-
-    def _error(self, pmf, method: str, delta: np.ndarray) -> np.ndarray:
-        """What each delta has to be raised by for "upper"; negative for "lower".
-
-        One round needs no Fourier transform, but the pairs of a lower bound leave out masses of up to
-        1e-17 and round the others, so that the charge holds for one round as well. A sum of n masses is
-        rounded by n 2^-53 of its value. That is charged where delta is above 1/2, where both bounds crowd
-        together below 1; elsewhere the rounding of the losses keeps them much further apart.
-        """
-        if method not in _FOURIER_ERROR:
-            return np.zeros_like(delta)
-        alone = method == "upper" and (self.rounds == 1 or pmf.size == 1)
-        charge = 0.0 if alone else _FOURIER_ERROR[method]
-        side = 1.0 if method == "upper" else -1.0
-        return charge + np.where(delta > 0.5, side * pmf.size * 2.0**-53, 0.0)
+    def transforms(self, count: int) -> int:
+        """See `Composed.transforms`."""
+        return int(self.rounds * count > 1)
 
     def paper_curve(self, method: str, direction: str) -> np.ndarray | None:
-        """The paper's Renyi curve after all rounds, where the method asks for it and there is one."""
+        """See `Composed.paper_curve`."""
         if method != "paper" or (curve := self.mechanism.paper_curve()) is None:
             return None
         self.mechanism.check(method, direction)
         return self.rounds * curve
 
-    def delta(
-        self, epsilon: ArrayLike, *, method: str = "upper", direction: str = "both"
+    def rdp(
+        self, alpha: ArrayLike, *, method: str = "upper", direction: str = "both"
     ) -> float | np.ndarray:
-        """Smallest delta for each epsilon >= 0 after all rounds; see `Mechanism.delta`."""
-        epsilon = nonnegative("epsilon", epsilon)
-        if (curve := self.paper_curve(method, direction)) is not None:
-            value = convert_delta(curve, ORDERS, epsilon)
-            return float(value) if value.ndim == 0 else value
-        values = []
-        for pmf in self._pmfs(method, direction):
-            found = profile(pmf, epsilon.ravel())
-            values.append(found + self._error(pmf, method, found))
-        value = np.clip(np.max(values, axis=0), 0.0, 1.0).reshape(epsilon.shape)
-        return float(value) if value.ndim == 0 else value
+        """See `Composed.rdp`."""
+        return self.rounds * self.mechanism.rdp(alpha, method=method, direction=direction)
 
-    def epsilon(
-        self, delta: ArrayLike, *, method: str = "upper", direction: str = "both"
-    ) -> float | np.ndarray:
-        """Smallest epsilon >= 0 for each delta in (0, 1) after all rounds.
+
+@dataclass(frozen=True)
+class GivenLosses(Composed):
+    """T runs of something that is known by its loss distribution alone; made by `compose`.
+
+    Losses that are rounded upwards ("pessimistic") answer "upper", others "lower".
+
+    Attributes:
+        distribution: dp-accounting's object, on any interval.
+        rounds: T >= 1.
+    """
+
+    distribution: PrivacyLossDistribution
+    rounds: int
+
+    def runs(self, method: str, way: str, counts: Sequence[int]) -> Iterator[list[pld_pmf.PLDPmf]]:
+        """See `Composed.runs`.
 
         Raises:
-            ValueError: delta out of range, or so small that no finite epsilon can be certified.
+            ValueError: the losses are rounded to the other side, or "paper" is asked for.
         """
-        delta = probability_open("delta", delta)
-        if (curve := self.paper_curve(method, direction)) is not None:
-            value = convert_epsilon(curve, ORDERS, delta)
-            return float(value) if value.ndim == 0 else value
-        pmfs = self._pmfs(method, direction)
-        flat = delta.ravel()
-        found = [threshold(pmf, flat - self._error(pmf, method, flat)) for pmf in pmfs]
-        value = np.max(found, axis=0).reshape(delta.shape)
-        if not np.all(np.isfinite(value)):
+        side = one_sided(self.distribution, way)
+        allowed = "upper" if rounded_up(side[0]) else "lower"
+        if method != allowed:
             raise ValueError(
-                f"delta must exceed the numerical error of {self.rounds} rounds, got {delta!r}"
+                f"method must be {allowed!r} for a given loss distribution that is rounded to this side, "
+                f"got {method!r}"
             )
-        return float(value) if value.ndim == 0 else value
+        return _repeated(side, [self.rounds * count for count in counts])
+
+    def transforms(self, count: int) -> int:
+        """See `Composed.transforms`."""
+        return int(self.rounds * count > 1)
+
+    def paper_curve(self, method: str, direction: str) -> None:
+        """See `Composed.paper_curve`."""
 
     def rdp(
         self, alpha: ArrayLike, *, method: str = "upper", direction: str = "both"
     ) -> float | np.ndarray:
-        """Renyi divergence of each order alpha > 1: it adds up over rounds.
+        """Refused: rounded losses with a mass at infinity have no finite Renyi divergence."""
+        raise ValueError("parts must not be given as loss distributions for Renyi divergences")
 
-        Arguments, result and errors are those of `Mechanism.rdp`.
+
+@dataclass(frozen=True)
+class JointComposition(Composed):
+    """Several mechanisms on the same data set, each with its number of runs; made by `compose`.
+
+    Formal guarantee: that of `Composed`. Each part is composed with itself on the grid that suits it, moved to
+    a common grid in the safe direction, and convolved with the others. The explicit pairs of "lower" are
+    combined in their order: the first of every part, then the second, and so on.
+
+    Attributes:
+        parts: two or more.
+    """
+
+    parts: tuple[Composition | GivenLosses, ...]
+
+    def runs(self, method: str, way: str, counts: Sequence[int]) -> Iterator[list[pld_pmf.PLDPmf]]:
+        """See `Composed.runs`."""
+        for runs in zip(*(part.runs(method, way, counts) for part in self.parts), strict=True):
+            number = max(len(pairs) for pairs in runs)
+            yield [reduce(_joined, (x[min(j, len(x) - 1)] for x in runs)) for j in range(number)]
+
+    def transforms(self, count: int) -> int:
+        """See `Composed.transforms`."""
+        return sum(part.transforms(count) for part in self.parts) + len(self.parts) - 1
+
+    def paper_curve(self, method: str, direction: str) -> np.ndarray | None:
+        """See `Composed.paper_curve`.
+
+        Raises:
+            ValueError: some papers account by Renyi divergences and others by losses.
         """
-        return self.rounds * self.mechanism.rdp(alpha, method=method, direction=direction)
+        if method != "paper":
+            return None
+        curves = [part.paper_curve(method, direction) for part in self.parts]
+        if all(curve is None for curve in curves):
+            return None
+        if any(curve is None for curve in curves):
+            raise ValueError(
+                "method must be 'upper' or 'lower' for parts whose papers account differently, by Renyi "
+                f"divergences and by losses, got {method!r}"
+            )
+        return np.sum(curves, axis=0)
 
-    def pld(self, *, method: str = "upper") -> pld_lib.PrivacyLossDistribution:
-        """The composed loss distribution (for "lower" that of the first explicit pair)."""
-        return self._single(method)[0].self_compose(self.rounds)
+    def rdp(
+        self, alpha: ArrayLike, *, method: str = "upper", direction: str = "both"
+    ) -> float | np.ndarray:
+        """See `Composed.rdp`."""
+        return sum(part.rdp(alpha, method=method, direction=direction) for part in self.parts)
+
+
+def _joined(first: pld_pmf.PLDPmf, second: pld_pmf.PLDPmf) -> pld_pmf.PLDPmf:
+    """Two losses together, on the finer of their grids where that fits into memory."""
+    sides = [losses(side) for side in (first, second)]
+    width = sum(side.mass.size * side.interval for side in sides)
+    interval = max(min(side.interval for side in sides), width / _MOST_POINTS)
+    return convolved(on_grid(first, interval), on_grid(second, interval))
+
+
+@dataclass(frozen=True, eq=False)
+class RoundsCurve(Composed):
+    """A composition as a function of the number of rounds; made by `compose`.
+
+    Answers broadcast against the rounds: shape (n,) for n rounds and one epsilon; for a table give one of the
+    two an axis of its own. What does not depend on the number of rounds is computed once. The grid of losses
+    is that of the largest number, so that the values for smaller ones may differ from those of a composition
+    of their own within the rounding that either charges.
+
+    Attributes:
+        unit: what is run.
+        counts: the numbers of rounds, >= 1, of any shape.
+    """
+
+    unit: Composed
+    counts: np.ndarray
+
+    def runs(self, method: str, way: str, counts: Sequence[int]) -> Iterator[list[pld_pmf.PLDPmf]]:
+        """See `Composed.runs`."""
+        return self.unit.runs(method, way, counts)
+
+    def ways(self, direction: str) -> tuple[str, ...]:
+        """See `Composed.ways`."""
+        return self.unit.ways(direction)
+
+    def transforms(self, count: int) -> int:
+        """See `Composed.transforms`."""
+        return self.unit.transforms(count)
+
+    def paper_curve(self, method: str, direction: str) -> np.ndarray | None:
+        """See `Composed.paper_curve`."""
+        return self.unit.paper_curve(method, direction)
+
+    def rdp(
+        self, alpha: ArrayLike, *, method: str = "upper", direction: str = "both"
+    ) -> float | np.ndarray:
+        """See `Composed.rdp`; orders broadcast against the rounds."""
+        broadcastable(alpha=alpha, rounds=self.counts)
+        return self.counts * self.unit.rdp(alpha, method=method, direction=direction)
