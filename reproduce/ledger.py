@@ -16,7 +16,7 @@ from pathlib import Path
 
 from repro.atomic import WriteError, write_together
 from repro.report.numbers import to_json
-from reproduce import catalogue, claims, paths, reports
+from reproduce import catalogue, claims, paths, reports, statements
 from reproduce.findings import FindingsError
 from reproduce.results import ORDER, Result, results
 
@@ -43,6 +43,7 @@ def as_markdown(found: Sequence[Result]) -> str:
         "",
     ]
     lines += _count_table(found, own=False) + _count_table(found, own=True) + _means_table(found)
+    lines += _statements_table(found)
     stale = [item for item in found if item.stale]
     if stale:
         lines += [
@@ -90,6 +91,22 @@ def _means_table(found: Sequence[Result]) -> list[str]:
     for paper, counts in papers.items():
         numbers = " | ".join(str(counts[key] or "") for key in (*claims.MEANS, "shared"))
         lines.append(f"| {paper} | {numbers} |")
+    return [*lines, ""]
+
+
+def _statements_table(found: Sequence[Result]) -> list[str]:
+    """The papers whose statements are listed: how many there are, and how many a claim decides."""
+    papers = dict.fromkeys(item.entry.paper for item in found)
+    listed = {paper: told for paper in papers if (told := statements.read(paper))}
+    if not listed:
+        return []
+    lines = [
+        "| statements that can be checked | all | decided by a claim | with the reason why by none |",
+        "|---|---:|---:|---:|",
+    ]
+    for paper, told in listed.items():
+        every, judged = statements.counts(told)
+        lines.append(f"| {paper} | {every} | {judged} | {every - judged} |")
     return [*lines, ""]
 
 

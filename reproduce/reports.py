@@ -12,7 +12,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from reproduce import appendix, catalogue, claims, codecheck, findings, paths, results
+from reproduce import (
+    appendix,
+    catalogue,
+    claims,
+    codecheck,
+    findings,
+    paths,
+    results,
+    statements,
+)
 from reproduce.destination import Destination
 from reproduce.findings import Filling, Findings
 from reproduce.marked import MarkError, between
@@ -94,7 +103,7 @@ def _report(paper: str, items: Sequence[Result], found: Findings | None, filling
             lines += [f"## {title}", "", filling.fill(text, "../../", origin), ""]
     else:
         lines += ["No findings are written yet.", ""]
-    lines += _methods(items) + _verdicts(items)
+    lines += _methods(paper, items) + _verdicts(items)
     lines += appendix.lines(paper, items)
     return "\n".join(lines).rstrip() + "\n"
 
@@ -120,11 +129,16 @@ def _central(found: Findings, filling: Filling) -> list[str]:
     ]
 
 
-def _methods(items: Sequence[Result]) -> list[str]:
+def _methods(paper: str, items: Sequence[Result]) -> list[str]:
     """How the claims were decided, in numbers."""
     rows = [row for item in items for row in item.rows]
     means = {name: sum(row["by"] == name for row in rows) for name in claims.MEANS}
     profiles = sorted({p for item in items for p in item.records}, key=catalogue.PROFILES.index)
+    every, judged = statements.counts(statements.read(paper))
+    listed = (
+        f" {every} statements of the paper can be checked; claims decide {judged} of them, and "
+        f"reproduce/papers/{paper}/{statements.FILE} gives the reason for each of the others."
+    )
     return [
         "## Method",
         "",
@@ -133,7 +147,7 @@ def _methods(items: Sequence[Result]) -> list[str]:
         "and conditions stand in the catalogue before the runs. Statistics follow one rule: paired differences over "
         "seeds, t intervals at 95 %, Holm over the orders of a figure, at least 5 seeds. "
         f"Profiles with results: {', '.join(profiles) or 'none'}. "
-        "Communication with the authors: none is recorded in this repository.",
+        f"Communication with the authors: none is recorded in this repository.{listed if every else ''}",
         "",
     ]
 
