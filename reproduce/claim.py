@@ -84,7 +84,7 @@ def decide(entry: Figure, claim: Claim, profile: str, cell: str = "") -> Outcome
     cells = sources.cells(entry.notebook)
     if not cells:
         raise DecisionError(sources.problem(entry.notebook) or f"{entry.notebook} has no code")
-    first = _parameters_cell(entry.notebook)
+    first = parameters_cell(entry.notebook)
     try:
         found = slices.statements(cells)
     except SyntaxError as problem:
@@ -106,7 +106,12 @@ def decide(entry: Figure, claim: Claim, profile: str, cell: str = "") -> Outcome
     return Outcome(row, (len(places), len(found)), (len(code), len(cells)), seconds)
 
 
-def _parameters_cell(notebook: Path) -> str:
+def parameters_cell(notebook: Path) -> str:
+    """The id of the cell tagged parameters.
+
+    Raises:
+        DecisionError: the notebook has none.
+    """
     for one in sources.read(notebook).get("cells", []):
         if "parameters" in one.get("metadata", {}).get("tags", []):
             return str(one["id"])
