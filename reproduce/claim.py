@@ -182,7 +182,7 @@ def report(entry: Figure, claim: Claim, row: Mapping[str, Any], outcome: Outcome
         "reason": got["reason"],
         "ledger": row["verdict"] + ("" if same else " (the ledger is not the same: run make all)"),
         "profile": row["profile"] or "quick",
-        "cell": row["link"],
+        "cell": f"{row['cell']}, in {row['link']}",
         "executed": "{} of {} statements".format(*outcome.statements)
         + " in {} of {} code cells".format(*outcome.cells),
         "seconds": f"{outcome.seconds:.1f}",

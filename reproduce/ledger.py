@@ -37,7 +37,7 @@ def as_markdown(found: Sequence[Result]) -> str:
     """The ledger for readers; links are relative to the folder of the figures."""
     lines = ["# Claims", ""]
     lines += [
-        "Written by `make ledger`. Each verdict links to the notebook cell that decides it, and counts "
+        "Written by `make ledger`. Each verdict links to the notebook section whose cell decides it, and counts "
         "in the highest profile whose runs can test the claim; the column `profiles` shows all of them. "
         "Statements of our own are counted apart from the paper's.",
         "",
@@ -113,6 +113,7 @@ def _statements_table(found: Sequence[Result]) -> list[str]:
 def _section(item: Result) -> list[str]:
     """One figure: where it comes from, its conditions, and its claims."""
     notebook = os.path.relpath(item.entry.notebook, paths.FIGURES).replace(os.sep, "/")
+    path = item.entry.notebook.relative_to(paths.ROOT).as_posix()
     lines = [f"## {item.entry.id}: {item.entry.title}", ""]
     for profile, record in item.records.items():
         remark = f"Profile {profile}; data: {record['data_source']}"
@@ -132,7 +133,7 @@ def _section(item: Result) -> list[str]:
         "|---|---|---|---|---|---|---|---|",
     ]
     for row in item.rows:
-        link = f"{notebook}#{row['cell']}" if row["cell"] else notebook
+        link = notebook + row["link"].removeprefix(path)
         statement = f"{row['id'].rsplit('/', 1)[1]}: {row['statement']}"
         if row["own"]:
             statement += " (ours)"

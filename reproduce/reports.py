@@ -1,7 +1,7 @@
 """One report a paper, `figures/<paper>/REPORT.md`, and the README's opening: `make ledger` writes them.
 
 A report has the form of a reproduction report in ReScience. Its text is written by hand (`findings`), its
-numbers and verdicts are the ledger's, each with a link to the cell that decides it, and an artifact appendix
+numbers and verdicts are the ledger's, each with a link to its section of the notebook, and an artifact appendix
 follows (`appendix`). The title says "[Re]" where every central claim of the paper stands, and "[¬Re]" where one
 falls. All of it is a function of catalogue, ledger, findings and `costs.json`.
 """
@@ -87,9 +87,9 @@ def _report(paper: str, items: Sequence[Result], found: Findings | None, filling
     lines = [f"# {_title(paper, found, filling.rows)}", ""]
     lines += [
         "Written by `make ledger` from the catalogue, the ledger and "
-        f"`reproduce/papers/{paper}/{findings.FILE}`. Every number and every verdict links to the notebook cell "
-        "that decides it; `make claim ID=…` decides one anew. A verdict in brackets is the one on the paper's "
-        "statement.",
+        f"`reproduce/papers/{paper}/{findings.FILE}`. Every number and every verdict links to the notebook "
+        "section whose cell decides it; `make claim ID=…` decides one anew. A verdict in brackets is the one on the "
+        "paper's statement.",
         "",
     ]
     if found is not None:
