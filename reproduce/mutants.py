@@ -39,6 +39,8 @@ from reproduce import catalogue, paths
 from reproduce.catalogue import Figure
 from reproduce.entries import CatalogueError
 from reproduce.machine import cores, python_path, scratch_environment
+from reproduce.mutation.faults import possible
+from reproduce.mutation.observed import Slices
 from reproduce.mutation.trial import CAUGHT, judged
 
 FILE = "survivors.toml"
@@ -88,6 +90,28 @@ def reasons(paper: str) -> list[Survivor]:
         if not all(isinstance(text, str) and text.strip() for text in texts):
             raise CatalogueError(f"{path}: every value must be a text that is not empty: {one}")
     return found
+
+
+def orphans(paper: str) -> list[str]:
+    """The reasons of a paper for mutants that cannot be made (any longer), one line each.
+
+    The functions of the paper are imported for it; nothing is run.
+    """
+    known = {entry.id: entry for entry in catalogue.figures(paper)}
+    lines = []
+    for one in reasons(paper):
+        figure, _, name = one.claim.rpartition("/")
+        found = Slices(known[figure], [name]) if figure in known else None
+        text = one.mutant
+        if ": value *" in text:
+            text = re.sub(r"\[\w+\]|\(method=\w*\)", "", text)
+        where = text.partition(": ")[0]
+        made: Iterator[str] = iter(())
+        if found is not None and name in found.places:
+            made = possible(found, name, lambda full, where=where: matches(where, full))
+        if not any(matches(text, mutant) for mutant in made):
+            lines.append(f"{one.claim} | {one.mutant}")
+    return lines
 
 
 def subjects(ids: Sequence[str]) -> list[Figure]:

@@ -71,7 +71,9 @@ def edits(tree: ast.AST, *, cell: bool) -> list[Edit]:
     for place, node in enumerate(nodes):
         if id(node) in fixed:
             continue
-        for kind, part, value in _changes(node, parents, cell):
+        sides = (getattr(node, "left", None), getattr(node, "right", None))
+        room = isinstance(node, ast.BinOp) and any(id(side) in fixed for side in sides)
+        for kind, part, value in () if room else _changes(node, parents, cell):
             edit = Edit(kind, "", place, place, part, value)
             text = _shown(node, parents, tree, edit)
             texts[text] += 1
@@ -108,7 +110,7 @@ def _changes(
             if not (cell and points):
                 yield "direction", 0, _WAYS[node.value]
     elif isinstance(node, ast.BinOp | ast.AugAssign) and type(node.op) in _SIGNS:
-        if not _joins(node) and not (cell and _draws(node)):
+        if not _joins(node) and not (cell and (_draws(node) or not _named(node))):
             yield "sign", 0, _SIGNS[type(node.op)]
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         if not _index(node, parents) and not (cell and isinstance(node.operand, ast.Constant)):
@@ -225,7 +227,10 @@ def _shown(node: ast.AST, parents: dict[int, ast.AST], tree: ast.AST, edit: Edit
     """The expression around a change, before and after it."""
     around = node
     above = parents.get(id(node))
-    while isinstance(around, ast.Constant | ast.UnaryOp) and isinstance(
+    small = (ast.Constant, ast.UnaryOp, ast.Slice)
+    if _index(node, parents):
+        small += (ast.Tuple,)
+    while isinstance(around, small) and isinstance(
         above, ast.expr | ast.keyword | ast.Assign | ast.Return
     ):
         around, above = above, parents.get(id(above))

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import pkgutil
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import FunctionType
@@ -10,7 +13,7 @@ from typing import Any
 
 from reproduce.mutation import corrected, edits, intercept
 from reproduce.mutation.intercept import Target
-from reproduce.mutation.observed import Run, Slices, yardstick
+from reproduce.mutation.observed import Run, Slices, rooms, yardstick
 from reproduce.mutation.watched import told, watching
 
 FACTORS = (1.02, 0.98)
@@ -141,27 +144,49 @@ def _sources(found: Slices, done: Run, standing: Sequence[str]) -> Iterator[Muta
 def _rewrite(function: FunctionType, tree: ast.AST) -> None:
     """Make the fault; the comparisons of functions that judge are told as before."""
     judges = function.__module__.startswith("reproduce.") and not yardstick(function.__module__)
-    intercept.rewrite(function, told(tree) if judges else tree)
+    name = f"{function.__module__}.{function.__qualname__}"
+    intercept.rewrite(function, told(tree, name) if judges else tree)
 
 
 def _cells(found: Slices, standing: Sequence[str]) -> Iterator[Mutant]:
     """Changes in the statements of the notebook."""
-    seen: dict[str, int] = {}
+    seen: Counter[str] = Counter()
     for place in found.union:
-        concerned = _concerned(found, {place}, standing)
-        if not concerned or not found.mutable(place):
-            continue
         one = found.all[place]
-        for edit in edits.edits(one.node, cell=True):
+        for edit in edits.edits(one.node, cell=True) if found.mutable(place) else ():
             name = f"{one.cell}: {edit.text}"
-            seen[name] = seen.get(name, 0) + 1
+            seen[name] += 1
             name += f" [{seen[name]}]" if seen[name] > 1 else ""
-            yield Mutant(
-                name, CELL, f"{place}: {edit.move} {edit.kind}", place, concerned,
-                lambda place=place, node=one.node, edit=edit: {
-                    place: watching(edits.edited(node, edit))
-                },
-            )  # fmt: skip
+            if concerned := _concerned(found, {place}, standing):
+                yield Mutant(
+                    name, CELL, f"{place}: {edit.move} {CELL} {edit.kind}", place, concerned,
+                    lambda place=place, node=one.node, edit=edit: {
+                        place: watching(edits.edited(node, edit))
+                    },
+                )  # fmt: skip
+
+
+def possible(found: Slices, name: str, wanted: Callable[[str], bool]) -> Iterator[str]:
+    """The ids that mutants of a claim can have, found without running anything.
+
+    A returned value stands without the class and the method that tell its calls apart. Only the functions
+    whose full name is `wanted` are looked at.
+    """
+    yield from (one.id for one in _cells(found, [name]))
+    paper = found.entry.paper
+    for room in rooms(paper):
+        package = importlib.import_module(room.rstrip("."))
+        for module in pkgutil.walk_packages(package.__path__, room):
+            importlib.import_module(module.name)
+    for key, function in intercept.functions(rooms(paper)).items():
+        where = ".".join(key)
+        if not wanted(where):
+            continue
+        yield from (f"{where}: value * {factor}" for factor in FACTORS)
+        own = key[0].startswith((f"repro.accounting.{paper}.", f"reproduce.papers.{paper}."))
+        tree = intercept.tree(function) if own else None
+        changes = edits.edits(tree, cell=False) if tree is not None else ()
+        yield from (f"{where}: {edit.text}" for edit in changes)
 
 
 def has_correction(found: Slices, done: Run, name: str) -> bool:

@@ -19,7 +19,7 @@ from reproduce import claim, results, slices, sources
 from reproduce.catalogue import Figure
 from reproduce.mutation import intercept
 from reproduce.mutation.intercept import Target
-from reproduce.mutation.watched import Watch, attach, told, watching
+from reproduce.mutation.watched import Watch, attach, judgement, told, watching
 from reproduce.slices import Statement
 
 YARDSTICKS = ("second_routes", "search")
@@ -34,6 +34,7 @@ class Run:
     seconds: dict[int, float] = field(default_factory=dict)
     errors: dict[int, str] = field(default_factory=dict)
     verdicts: dict[str, str] = field(default_factory=dict)
+    judges: set[str] = field(default_factory=set)
     watch: Watch = field(default_factory=Watch)
 
 
@@ -84,12 +85,15 @@ class Bench:
         for place in self.slices.union:
             if isinstance(self.slices.all[place].node, ast.Import | ast.ImportFrom):
                 self.run(place)
-        for (module, _), function in intercept.functions(("reproduce.papers.",)).items():
+        own = f"reproduce.papers.{self.slices.entry.paper}."
+        for (module, name), function in intercept.functions(("reproduce.papers.",)).items():
+            if not module.startswith(own) and module.count(".") > 2:
+                continue  # another paper
             tree = None if yardstick(module) else intercept.tree(function)
             if tree is not None and any(isinstance(one, ast.Compare) for one in ast.walk(tree)):
                 attach(function.__globals__, self.watch)
                 with suppress(Exception):  # a default value that only its class knows
-                    intercept.rewrite(function, told(tree))
+                    intercept.rewrite(function, told(tree, f"{module}.{name}"))
 
     def run(self, place: int, code: Any = None) -> None:
         """Execute one statement and keep what it left."""
@@ -109,7 +113,9 @@ class Bench:
         own = next(one for one in self.slices.entry.claims if one.id == claim_id)
         decision = self.namespace[slices.BOOK]._decisions.get(claim_id)
         if own.paper is not None and decision is not None:
-            self.watch.number(self.slices.places[claim_id][-1], decision.value, own.paper)
+            place = self.slices.places[claim_id][-1]
+            tolerance = (own.rtol or 0.0, own.atol or 0.0)
+            self.watch.number(place, decision.value, own.paper, *tolerance)
 
 
 # The unchanged run --------------------------------------------------------------------------------
@@ -120,7 +126,8 @@ def yardstick(module: str) -> bool:
     return module.rpartition(".")[2].startswith(YARDSTICKS)
 
 
-def _rooms(paper: str) -> tuple[str, ...]:
+def rooms(paper: str) -> tuple[str, ...]:
+    """Where the functions are whose calls are seen."""
     return ("repro.accounting.", f"reproduce.papers.{paper}.")
 
 
@@ -136,11 +143,13 @@ def _observe(bench: Bench) -> Run:
             kinds.add(intercept.caller())
             if "scales" not in kinds and intercept.scales(value):
                 kinds.add("scales")
+            if judgement(value):
+                done.judges.add(".".join(key))
             return value
 
         return handler
 
-    for key, function in intercept.functions(_rooms(found.entry.paper)).items():
+    for key, function in intercept.functions(rooms(found.entry.paper)).items():
         intercept.intercept(function, see(key))
     failed: set[int] = set()
     for place in found.union:
@@ -157,6 +166,7 @@ def _observe(bench: Bench) -> Run:
         if not failed & set(places):
             done.verdicts[name] = bench.verdict(name)
             bench.numbers(name)
+    bench.watch.only(frozenset(done.judges))
     done.watch = bench.watch
     return done
 
@@ -173,6 +183,7 @@ def observe(bench: Bench) -> Run:
     done: Run = pickle.loads(told)
     for name in {target.module for target in done.calls}:
         importlib.import_module(name)  # what mutants are made of
+    bench.watch.only(frozenset(done.judges))
     return done
 
 

@@ -10,7 +10,7 @@ What becomes of a mutant, claim by claim:
   the time of the unchanged code. These are caught.
 * "same": every comparison of the claim's statements, and of the functions of its paper that judge numbers, is between
   the same numbers as before, up to rounding. The mutant is equivalent (an unreachable constant), or changes what is
-  only shown. Where a claim catches no mutant at all, these survive: it tests nothing.
+  only shown. Where a claim catches no other mutant, these survive: it tests nothing.
 * "safer": every comparison comes out as before with at least the same margin, or the same number moved the other
   way is caught. An inequality reacts to one direction only.
 * "survived": all else. The numbers moved against the claim, and the verdict did not.
@@ -32,7 +32,15 @@ from typing import Any
 from reproduce import catalogue
 from reproduce.catalogue import Figure
 from reproduce.claims import ClaimError
-from reproduce.mutation.faults import FALLS, SOURCE, Mutant, has_correction, mutants
+from reproduce.mutation.faults import (
+    CELL,
+    CORRECTED,
+    FALLS,
+    SOURCE,
+    Mutant,
+    has_correction,
+    mutants,
+)
 from reproduce.mutation.observed import Bench, Run, Slices, forked, observe
 
 CAUGHT = ("changed", "raised", "timeout")
@@ -74,10 +82,12 @@ def _outcome(bench: Bench, done: Run, mutant: Mutant) -> dict[str, str]:
         if name in told:
             continue
         bench.numbers(name)
-        if done.watch.same(bench.watch, places):
-            told[name] = "same"
-        else:
-            told[name] = "safer" if done.watch.safer(bench.watch, places) else "survived"
+        told[name] = "survived"
+        if mutant.kind != CORRECTED:
+            if done.watch.same(bench.watch, places):
+                told[name] = "same"
+            elif done.watch.safer(bench.watch, places):
+                told[name] = "safer"
     return told
 
 
@@ -136,11 +146,15 @@ def judged(rows: Sequence[Mapping[str, Any]], *, whole: bool) -> list[dict[str, 
 
     * A survivor whose move is caught in the other direction is "safer".
     * A fault inside a function that several claims use must be noticed by one of them: it counts once.
-    * Where a claim catches nothing at all, what its comparisons do not see has survived. That is said of a `whole`
-      run only, and not of a sample.
+    * Where a claim catches nothing but its own comparisons turned round, what its comparisons do not see has
+      survived. That is said of a `whole` run only, and not of a sample.
     """
     caught = {(row["claim"], row.get("move")) for row in rows if row["result"] in CAUGHT}
-    alive = {name for name, _ in caught}
+    alive = {
+        row["claim"]
+        for row in rows
+        if row["result"] in CAUGHT and not row["move"].endswith(f"{CELL} comparison")
+    }
     found, inside = [], {}
     for row in map(dict, rows):
         if row["result"] == "survived" and (row["claim"], row["move"]) in caught:

@@ -10,6 +10,7 @@ import ast
 import copy
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
@@ -42,14 +43,16 @@ class Watch:
 
     Attributes:
         values: (statement, name) -> the numbers of the value that it bound or changed.
-        margins: statement -> for each comparison how far it is from coming out the other way: positive
-            where it is true.
+        margins: statement -> for each comparison the function that makes it ("" for the statement itself), and how
+            far it is from coming out the other way: positive where it is true.
         now: the statement that runs; comparisons in the functions that it calls belong to it.
+        judges: the functions whose comparisons are kept; None as long as they are not known.
     """
 
     values: dict[tuple[int, str], np.ndarray] = field(default_factory=dict)
-    margins: dict[int, list[np.ndarray]] = field(default_factory=dict)
+    margins: dict[int, list[tuple[str, np.ndarray]]] = field(default_factory=dict)
     now: int = -1
+    judges: frozenset[str] | None = None
 
     def keep(self, place: int, names: Sequence[str], namespace: Mapping[str, Any]) -> None:
         """Keep the numbers of the values that a statement left."""
@@ -57,27 +60,48 @@ class Watch:
             if name in namespace:
                 self.values[place, name] = numbers(namespace[name])
 
-    def compare(self, operators: Sequence[str], *sides: Any) -> Any:
+    def compare(self, by: str, operators: Sequence[str], *sides: Any) -> Any:
         """Compare as Python does, and keep the margins; stands in a cell for each comparison."""
         result: Any = True
         for name, left, right in zip(operators, sides, sides[1:], strict=False):
-            self._note(name, left, right)
+            self._note(by, name, left, right)
             one = _APPLY[name](left, right)
             result = one if result is True else result and one
         return result
 
-    def close(self, function: Callable[..., Any], *sides: Any, **options: Any) -> Any:
+    def close(self, by: str, function: Callable[..., Any], *sides: Any, **options: Any) -> Any:
         """The same for `np.allclose` and its like."""
         if len(sides) >= 2:
-            self._note("==", sides[0], sides[1])
+            exact = function.__name__ == "array_equal"
+            self._near(
+                by,
+                *sides[:2],
+                0.0 if exact else options.get("rtol", 1e-5),
+                0.0 if exact else options.get("atol", 1e-8),
+            )
         return function(*sides, **options)
 
-    def number(self, place: int, ours: Any, paper: Any) -> None:
+    def number(self, place: int, ours: Any, paper: Any, rtol: float, atol: float) -> None:
         """Note a comparison with the paper's number at a statement."""
         self.now = place
-        self._note("==", ours, paper)
+        self._near("", ours, paper, rtol, atol)
 
-    def _note(self, name: str, left: Any, right: Any) -> None:
+    def only(self, judges: frozenset[str]) -> None:
+        """From now on keep the comparisons of statements and of these functions; forget the others."""
+        self.judges = judges | {""}
+        self.margins = {
+            place: [one for one in kept if one[0] in self.judges]
+            for place, kept in self.margins.items()
+        }
+
+    def _near(self, by: str, left: Any, right: Any, rtol: float, atol: float) -> None:
+        with suppress(TypeError, ValueError, AttributeError):
+            first, second = np.asarray(left, float), np.asarray(right, float)
+            self._note(by, "<=", np.abs(first - second), atol + rtol * np.abs(second))
+
+    def _note(self, by: str, name: str, left: Any, right: Any) -> None:
+        if self.judges is not None and by not in self.judges:
+            return
         kept = self.margins.setdefault(self.now, [])
         if len(kept) >= MOST:
             return
@@ -88,7 +112,7 @@ class Watch:
         if name in ("==", "!="):
             gap = -np.abs(gap) if name == "==" else np.abs(gap)
         gap = np.ravel(gap if name in ("<", "<=", "==", "!=") else -gap)
-        kept.append(gap if gap.size <= FEW else np.array([gap.min(), gap.max()]))
+        kept.append((by, gap if gap.size <= FEW else np.array([gap.min(), gap.max()])))
 
     def same(self, other: Watch, places: Sequence[int]) -> bool:
         """Whether in another run these statements compared the same, up to rounding.
@@ -101,7 +125,7 @@ class Watch:
             first, second = self.margins.get(place, []), other.margins.get(place, [])
             if len(first) != len(second):
                 return False
-            pairs += list(zip(first, second, strict=True))
+            pairs += [(a, b) for (_, a), (_, b) in zip(first, second, strict=True)]
         if not pairs:
             mine, others = (
                 {key: value for key, value in one.values.items() if key[0] in inside}
@@ -125,7 +149,7 @@ class Watch:
             first, second = self.margins.get(place, []), other.margins.get(place, [])
             if len(first) != len(second):
                 return False
-            for a, b in zip(first, second, strict=True):
+            for (_, a), (_, b) in zip(first, second, strict=True):
                 if a.shape != b.shape or not np.all(np.isfinite(a) & np.isfinite(b)):
                     return False
                 more = np.where(a >= 0, b - a, a - b)
@@ -164,8 +188,24 @@ def _parts(value: Any, depth: int) -> list[np.ndarray]:
         return []
 
 
+def judgement(value: Any, depth: int = 3) -> bool:
+    """Whether a returned value holds a truth value: the function that returned it judges."""
+    if isinstance(value, bool | np.bool_):
+        return True
+    if depth == 0 or isinstance(value, type):
+        return False
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    elif is_dataclass(value):
+        value = [getattr(value, one.name, None) for one in fields(value)]
+    return isinstance(value, list | tuple) and any(judgement(one, depth - 1) for one in value[:99])
+
+
 class _Watching(ast.NodeTransformer):
     """Put the comparisons of a tree into the hands of `Watch`."""
+
+    def __init__(self, by: str) -> None:
+        self.by = by
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         self.generic_visit(node)
@@ -184,12 +224,15 @@ class _Watching(ast.NodeTransformer):
 
     def _call(self, name: str, arguments: list[ast.expr]) -> ast.Call:
         function = ast.Attribute(ast.Name(_SEEN, ast.Load()), name, ast.Load())
-        return ast.Call(function, arguments, [])
+        return ast.Call(function, [ast.Constant(self.by), *arguments], [])
 
 
-def told(tree: Any) -> Any:
-    """A copy of a tree whose comparisons are told to the `Watch` in its namespace."""
-    return ast.fix_missing_locations(_Watching().visit(copy.deepcopy(tree)))
+def told(tree: Any, by: str = "") -> Any:
+    """A copy of a tree whose comparisons are told to the `Watch` in its namespace.
+
+    `by` is the function that the tree defines; "" for a statement of a notebook.
+    """
+    return ast.fix_missing_locations(_Watching(by).visit(copy.deepcopy(tree)))
 
 
 def watching(statement: ast.stmt) -> Any:
