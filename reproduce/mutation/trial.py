@@ -144,11 +144,16 @@ def examine(
 def judged(rows: Sequence[Mapping[str, Any]], *, whole: bool) -> list[dict[str, Any]]:
     """The rows of a paper in the light of each other.
 
+    * A corrected form that does not run has shown nothing: it counts as a survivor.
     * A survivor whose move is caught in the other direction is "safer".
     * A fault inside a function that several claims use must be noticed by one of them: it counts once.
     * Where a claim catches nothing but its own comparisons turned round, what its comparisons do not see has
       survived. That is said of a `whole` run only, and not of a sample.
     """
+    rows = [dict(row) for row in rows]
+    for row in rows:
+        if row.get("kind") == CORRECTED and row["result"] in CAUGHT[1:]:
+            row["result"] = "survived"
     caught = {(row["claim"], row.get("move")) for row in rows if row["result"] in CAUGHT}
     alive = {
         row["claim"]
@@ -156,7 +161,7 @@ def judged(rows: Sequence[Mapping[str, Any]], *, whole: bool) -> list[dict[str, 
         if row["result"] in CAUGHT and not row["move"].endswith(f"{CELL} comparison")
     }
     found, inside = [], {}
-    for row in map(dict, rows):
+    for row in rows:
         if row["result"] == "survived" and (row["claim"], row["move"]) in caught:
             row["result"] = "safer"
         elif row["result"] == "same" and whole and row["claim"] not in alive:

@@ -158,6 +158,7 @@ CORRECTED = '[[corrected]]\nclaim = "toy/derivations/lemma"\n'
         ('replace = "reproduce.papers.toy.law:printed"\nby = "reproduce.papers.toy.law:bound"', "changed"),
         ('old = "printed(3.0)"\nnew = "bound(3.0)"', "changed"),
         ('old = "printed(3.0)"\nnew = "printed(4.0)"', "survived"),
+        ('old = "printed(3.0)"\nnew = "unknown"', "survived"),
         ('old = "printed(5.0)"\nnew = "bound(3.0)"', "open"),
     ],
 )  # fmt: skip
