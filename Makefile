@@ -5,6 +5,8 @@ JOBS ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
 SLURM ?=
 IDS ?=
 ID ?=
+SAMPLE ?=
+SEED ?=
 SET ?=
 export SET
 
@@ -16,7 +18,7 @@ one_thread = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMEXPR_
 
 MAKEFLAGS += --no-builtin-rules
 .DEFAULT_GOAL := help
-.PHONY: help all test test-all claim verify certify ledger gallery data paper sweep publish site lab bench references lint clean FORCE
+.PHONY: help all test test-all claim verify certify mutants ledger gallery data paper sweep publish site lab bench references lint clean FORCE
 
 help:  ## list the targets
 	@echo "make TARGET [PROFILE=quick|desk|long|paper] [JOBS=n]"
@@ -49,6 +51,9 @@ verify:  ## compare the figures with the stored numbers, check that ledger and g
 
 certify:  ## check the certificates of refuted claims, with a program that imports nothing of the workbook
 	$(run) -m reproduce.certify
+
+mutants:  ## does each verdict notice a fault in the code under it? IDS=<paper>, SAMPLE=<seconds>, SEED=n
+	$(run) -m reproduce.mutants --jobs $(JOBS)$(if $(SAMPLE), --sample $(SAMPLE))$(if $(SEED), --seed $(SEED)) $(IDS)
 
 ledger:  ## collect every verdict into figures/claims.json and figures/CLAIMS.md
 	$(run) -m reproduce.ledger

@@ -84,7 +84,7 @@ def decide(entry: Figure, claim: Claim, profile: str, cell: str = "") -> Outcome
     cells = sources.cells(entry.notebook)
     if not cells:
         raise DecisionError(sources.problem(entry.notebook) or f"{entry.notebook} has no code")
-    first = _parameters_cell(entry.notebook)
+    first = parameters_cell(entry.notebook)
     try:
         found = slices.statements(cells)
     except SyntaxError as problem:
@@ -106,7 +106,12 @@ def decide(entry: Figure, claim: Claim, profile: str, cell: str = "") -> Outcome
     return Outcome(row, (len(places), len(found)), (len(code), len(cells)), seconds)
 
 
-def _parameters_cell(notebook: Path) -> str:
+def parameters_cell(notebook: Path) -> str:
+    """The id of the cell tagged parameters.
+
+    Raises:
+        DecisionError: the notebook has none.
+    """
     for one in sources.read(notebook).get("cells", []):
         if "parameters" in one.get("metadata", {}).get("tags", []):
             return str(one["id"])
@@ -177,7 +182,7 @@ def report(entry: Figure, claim: Claim, row: Mapping[str, Any], outcome: Outcome
         "reason": got["reason"],
         "ledger": row["verdict"] + ("" if same else " (the ledger is not the same: run make all)"),
         "profile": row["profile"] or "quick",
-        "cell": row["link"],
+        "cell": f"{row['cell']}, in {row['link']}",
         "executed": "{} of {} statements".format(*outcome.statements)
         + " in {} of {} code cells".format(*outcome.cells),
         "seconds": f"{outcome.seconds:.1f}",

@@ -3,10 +3,10 @@
 A file begins with a few facts in TOML between two lines `+++`, and goes on with the sections `SECTIONS` as
 Markdown. No number and no verdict of ours is typed: a placeholder stands in its place.
 
-    {claim:random_participation/fig1/order:ours}       our value or finding, with a link to its cell; as
+    {claim:random_participation/fig1/order:ours}       our value or finding, with a link to its section; as
                                                        "Ours" with a capital letter
     {claim:random_participation/fig1/order:short}      the same up to its first full stop or semicolon
-    {claim:random_participation/fig1/order:verdict}    the verdict, which links to its cell
+    {claim:random_participation/fig1/order:verdict}    the verdict, which links to its section
     {claim:random_participation/fig1/order:=holds}     the same; a sentence that fits this verdict only
     {claim:random_participation/fig1/order:reason}     also where, paper, quote, statement, tolerance
     {count:random_participation:holds}                 how many of the paper's claims have a verdict; "all"
@@ -136,7 +136,7 @@ class Filling:
         return PLACEHOLDER.sub(lambda found: self._one(found, base, origin), text)
 
     def verdict(self, claim_id: str, base: str) -> str:
-        """The verdict on a claim, with a link to its deciding cell."""
+        """The verdict on a claim, with a link to its section."""
         row = self.rows[claim_id]
         return f"[{row['verdict']}]({base}{row['link']})"
 
@@ -165,7 +165,7 @@ class Filling:
             return self.verdict(name, base)
         if word.lower() in ("ours", "short"):
             ours = row["ours"] if word.lower() == "ours" else _start(row["ours"])
-            return f"{_capital(word, plain(ours))} ([cell]({base}{row['link']}))"
+            return f"{_capital(word, plain(ours))} ([section]({base}{row['link']}))"
         if word.lower() in _TEXTS:
             return _capital(word, plain(row[word.lower()]))
         return self._problem(f"{origin}: {name}: unknown word {word!r}")

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from repro.atomic import WriteError, write_together
 from repro.report.numbers import to_json
-from reproduce import catalogue, claims, paths, reports
+from reproduce import catalogue, claims, paths, reports, statements
 from reproduce.findings import FindingsError
 from reproduce.results import ORDER, Result, results
 
@@ -37,12 +37,13 @@ def as_markdown(found: Sequence[Result]) -> str:
     """The ledger for readers; links are relative to the folder of the figures."""
     lines = ["# Claims", ""]
     lines += [
-        "Written by `make ledger`. Each verdict links to the notebook cell that decides it, and counts "
+        "Written by `make ledger`. Each verdict links to the notebook section whose cell decides it, and counts "
         "in the highest profile whose runs can test the claim; the column `profiles` shows all of them. "
         "Statements of our own are counted apart from the paper's.",
         "",
     ]
     lines += _count_table(found, own=False) + _count_table(found, own=True) + _means_table(found)
+    lines += _statements_table(found)
     stale = [item for item in found if item.stale]
     if stale:
         lines += [
@@ -93,9 +94,26 @@ def _means_table(found: Sequence[Result]) -> list[str]:
     return [*lines, ""]
 
 
+def _statements_table(found: Sequence[Result]) -> list[str]:
+    """The papers whose statements are listed: how many there are, and how many a claim decides."""
+    papers = dict.fromkeys(item.entry.paper for item in found)
+    listed = {paper: told for paper in papers if (told := statements.read(paper))}
+    if not listed:
+        return []
+    lines = [
+        "| statements that can be checked | all | decided by a claim | with the reason why by none |",
+        "|---|---:|---:|---:|",
+    ]
+    for paper, told in listed.items():
+        every, judged = statements.counts(told)
+        lines.append(f"| {paper} | {every} | {judged} | {every - judged} |")
+    return [*lines, ""]
+
+
 def _section(item: Result) -> list[str]:
     """One figure: where it comes from, its conditions, and its claims."""
     notebook = os.path.relpath(item.entry.notebook, paths.FIGURES).replace(os.sep, "/")
+    path = item.entry.notebook.relative_to(paths.ROOT).as_posix()
     lines = [f"## {item.entry.id}: {item.entry.title}", ""]
     for profile, record in item.records.items():
         remark = f"Profile {profile}; data: {record['data_source']}"
@@ -115,7 +133,7 @@ def _section(item: Result) -> list[str]:
         "|---|---|---|---|---|---|---|---|",
     ]
     for row in item.rows:
-        link = f"{notebook}#{row['cell']}" if row["cell"] else notebook
+        link = notebook + row["link"].removeprefix(path)
         statement = f"{row['id'].rsplit('/', 1)[1]}: {row['statement']}"
         if row["own"]:
             statement += " (ours)"

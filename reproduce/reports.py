@@ -1,7 +1,7 @@
 """One report a paper, `figures/<paper>/REPORT.md`, and the README's opening: `make ledger` writes them.
 
 A report has the form of a reproduction report in ReScience. Its text is written by hand (`findings`), its
-numbers and verdicts are the ledger's, each with a link to the cell that decides it, and an artifact appendix
+numbers and verdicts are the ledger's, each with a link to its section of the notebook, and an artifact appendix
 follows (`appendix`). The title says "[Re]" where every central claim of the paper stands, and "[¬Re]" where one
 falls. All of it is a function of catalogue, ledger, findings and `costs.json`.
 """
@@ -12,7 +12,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from reproduce import appendix, catalogue, claims, codecheck, findings, paths, results
+from reproduce import (
+    appendix,
+    catalogue,
+    claims,
+    codecheck,
+    findings,
+    paths,
+    results,
+    statements,
+)
 from reproduce.destination import Destination
 from reproduce.findings import Filling, Findings
 from reproduce.marked import MarkError, between
@@ -78,9 +87,9 @@ def _report(paper: str, items: Sequence[Result], found: Findings | None, filling
     lines = [f"# {_title(paper, found, filling.rows)}", ""]
     lines += [
         "Written by `make ledger` from the catalogue, the ledger and "
-        f"`reproduce/papers/{paper}/{findings.FILE}`. Every number and every verdict links to the notebook cell "
-        "that decides it; `make claim ID=…` decides one anew. A verdict in brackets is the one on the paper's "
-        "statement.",
+        f"`reproduce/papers/{paper}/{findings.FILE}`. Every number and every verdict links to the notebook "
+        "section whose cell decides it; `make claim ID=…` decides one anew. A verdict in brackets is the one on the "
+        "paper's statement.",
         "",
     ]
     if found is not None:
@@ -94,7 +103,7 @@ def _report(paper: str, items: Sequence[Result], found: Findings | None, filling
             lines += [f"## {title}", "", filling.fill(text, "../../", origin), ""]
     else:
         lines += ["No findings are written yet.", ""]
-    lines += _methods(items) + _verdicts(items)
+    lines += _methods(paper, items) + _verdicts(items)
     lines += appendix.lines(paper, items)
     return "\n".join(lines).rstrip() + "\n"
 
@@ -120,11 +129,16 @@ def _central(found: Findings, filling: Filling) -> list[str]:
     ]
 
 
-def _methods(items: Sequence[Result]) -> list[str]:
+def _methods(paper: str, items: Sequence[Result]) -> list[str]:
     """How the claims were decided, in numbers."""
     rows = [row for item in items for row in item.rows]
     means = {name: sum(row["by"] == name for row in rows) for name in claims.MEANS}
     profiles = sorted({p for item in items for p in item.records}, key=catalogue.PROFILES.index)
+    every, judged = statements.counts(statements.read(paper))
+    listed = (
+        f" {every} statements of the paper can be checked; claims decide {judged} of them, and "
+        f"reproduce/papers/{paper}/{statements.FILE} gives the reason for each of the others."
+    )
     return [
         "## Method",
         "",
@@ -133,7 +147,7 @@ def _methods(items: Sequence[Result]) -> list[str]:
         "and conditions stand in the catalogue before the runs. Statistics follow one rule: paired differences over "
         "seeds, t intervals at 95 %, Holm over the orders of a figure, at least 5 seeds. "
         f"Profiles with results: {', '.join(profiles) or 'none'}. "
-        "Communication with the authors: none is recorded in this repository.",
+        f"Communication with the authors: none is recorded in this repository.{listed if every else ''}",
         "",
     ]
 

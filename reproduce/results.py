@@ -97,7 +97,7 @@ def _row(
     return found | {
         "id": claim.full_id,
         "figure": entry.id,
-        "link": f"{notebook}#{cell}" if cell else notebook,
+        "link": notebook + sources.link(entry.notebook, cell),
         "cell": cell,
         **{key: getattr(claim, key) for key in ("quote", "own", "by", "evidence")},
         "profile": used,

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 
 def cells(notebook: Path) -> dict[str, str]:
@@ -45,6 +48,66 @@ def text(cell: dict[str, Any]) -> str:
     """The source of a cell as one string."""
     source = cell.get("source", "")
     return source if isinstance(source, str) else "".join(source)
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A heading of a notebook: its level (1 to 6), its text, and the id of its cell."""
+
+    level: int
+    text: str
+    cell: str
+
+    @property
+    def anchor(self) -> str:
+        """What a link to the heading ends with, after the #.
+
+        JupyterLab, nbconvert (so the site, too) and nbviewer keep the text and write hyphens for spaces; what may not
+        stand in an address is percent-encoded, as nbconvert does it. Code hosts that make lower-case anchors
+        from Markdown show notebooks without anchors, so that there is nothing to choose for them: a link opens
+        the notebook at its top.
+        """
+        return quote(self.text.replace(" ", "-"), safe="?/:@!$&'()*+,;=")
+
+
+def headings(notebook: Path) -> list[Heading]:
+    """The headings of the Markdown cells, in order."""
+    found = []
+    for cell in read(notebook).get("cells", []):
+        if cell.get("cell_type") != "markdown":
+            continue
+        fenced = False
+        for line in text(cell).splitlines():
+            fenced ^= line.lstrip().startswith(("```", "~~~"))
+            match = None if fenced else re.fullmatch(r" {0,3}(#{1,6})\s+(.*?)(?:\s+#+)?\s*", line)
+            if match and match[2]:
+                found.append(Heading(len(match[1]), _bare(match[2]), cell.get("id", "")))
+    return found
+
+
+def section(notebook: Path, cell: str) -> Heading | None:
+    """The heading of the section that a cell stands in: the last one before it; None without one."""
+    order = [one.get("id", "") for one in read(notebook).get("cells", [])]
+    if cell not in order:
+        return None
+    before = set(order[: order.index(cell) + 1])
+    return next((one for one in reversed(headings(notebook)) if one.cell in before), None)
+
+
+def link(notebook: Path, cell: str) -> str:
+    """What a link to the notebook ends with to land on the section of a cell: "#…", or ""."""
+    found = section(notebook, cell)
+    return f"#{found.anchor}" if found else ""
+
+
+def _bare(heading: str) -> str:
+    """A heading's text without the marks of Markdown; formulas stay as they are written."""
+    parts = re.split(r"(\$[^$]+\$)", heading)
+    for k in range(0, len(parts), 2):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", parts[k])
+        plain = re.sub(r"(\*\*|\*|`)(?=\S)(.+?)(?<=\S)\1", r"\2", plain)
+        parts[k] = re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", plain)
+    return "".join(parts)
 
 
 def code_hash(notebook: Path) -> str:

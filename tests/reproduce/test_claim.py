@@ -27,7 +27,7 @@ def test_the_verdict_is_the_ledger_s_and_nothing_is_written(toy, capsys):
     told = capsys.readouterr().out
     lines = dict(line.split(None, 1) for line in told.splitlines())
     assert (lines["verdict"], lines["ledger"], lines["ours"]) == ("reproduced",) * 2 + ("4",)
-    assert lines["paper"] == "4" and lines["cell"].endswith("fig1.ipynb#c04")
+    assert lines["paper"] == "4" and lines["cell"] == "c04, in notebooks/toy/fig1.ipynb#A-line"
     assert "plt" not in told and float(lines["seconds"]) > 0
     assert files(toy) == before and not list((toy / "build").glob("claim-*"))
 

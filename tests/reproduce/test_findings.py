@@ -32,9 +32,9 @@ def filling():
         ("{claim:toy/fig1/a:=holds|reproduced}", "[reproduced](../notebooks/toy/fig1.ipynb#c04)"),
         (
             "{claim:toy/fig1/a:ours}",
-            r"about 4 (2; 3); or \*5\*. Once ([cell](../notebooks/toy/fig1.ipynb#c04))",
+            r"about 4 (2; 3); or \*5\*. Once ([section](../notebooks/toy/fig1.ipynb#c04))",
         ),
-        ("{claim:toy/fig1/a:Short}", "About 4 (2; 3) ([cell](../notebooks/toy/fig1.ipynb#c04))"),
+        ("{claim:toy/fig1/a:Short}", "About 4 (2; 3) ([section](../notebooks/toy/fig1.ipynb#c04))"),
         ("{claim:toy/fig1/a:where}, {claim:toy/fig1/a:paper}", "Table 1, 4"),
         ("{count:toy:reproduced} of {count:toy:all}", "1 of 3"),
         (

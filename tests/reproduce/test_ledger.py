@@ -53,14 +53,13 @@ def test_verdicts_are_collected_and_counted(toy):
     assert "the line \\| rises" in text
 
 
-def test_links_lead_to_the_cell_that_names_the_claim(toy):
+def test_links_lead_to_the_section_of_the_cell_that_names_the_claim(toy):
     workbooks.run_toy()
     ledger.main([])
     rows = {row["id"]: row for row in claims()["claims"]}
-    assert rows["toy/fig1/double"]["link"] == "notebooks/toy/fig1.ipynb#c04"
-    assert (
-        "[reproduced](../notebooks/toy/fig1.ipynb#c05)" in (paths.FIGURES / "CLAIMS.md").read_text()
-    )
+    assert rows["toy/fig1/double"]["link"] == "notebooks/toy/fig1.ipynb#A-line"
+    text = (paths.FIGURES / "CLAIMS.md").read_text()
+    assert "[reproduced](../notebooks/toy/fig1.ipynb#A-line)" in text
 
 
 def test_the_same_files_give_the_same_ledger(toy):

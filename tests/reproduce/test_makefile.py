@@ -17,7 +17,19 @@ ROOT = Path(__file__).resolve().parents[2]
 MAKE = {
     name: value
     for name, value in os.environ.items()
-    if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "PROFILE", "JOBS", "SLURM", "IDS", "SET")
+    if name
+    not in (
+        "MAKEFLAGS",
+        "MAKELEVEL",
+        "MFLAGS",
+        "PROFILE",
+        "JOBS",
+        "SLURM",
+        "IDS",
+        "SET",
+        "SAMPLE",
+        "SEED",
+    )
 }
 
 
@@ -65,6 +77,18 @@ def test_help_explains_every_target():
 )
 def test_calls(arguments, command):
     assert make("-n", *arguments).strip() == f"sh reproduce/python.sh -m reproduce {command}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options"),
+    [
+        ([], "--jobs 2"),
+        (["IDS=ddpsa", "SAMPLE=60", "SEED=3"], "--jobs 2 --sample 60 --seed 3 ddpsa"),
+    ],
+)
+def test_mutants(arguments, options):
+    told = make("-n", "mutants", "JOBS=2", *arguments).strip()
+    assert told == f"sh reproduce/python.sh -m reproduce.mutants {options}"
 
 
 def test_a_claim_needs_its_id():

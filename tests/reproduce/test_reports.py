@@ -42,8 +42,10 @@ def test_the_report_has_the_ledger_s_numbers_with_links(toy):
     assert ledger.main([]) == 0
     text = report()
     assert text.startswith("# [Re] A toy paper\n")
-    assert "It is 4 ([cell](../../notebooks/toy/fig1.ipynb#c04))." in text
-    assert "| twice sigma | Section 1 | [reproduced](../../notebooks/toy/fig1.ipynb#c04) |" in text
+    assert "It is 4 ([section](../../notebooks/toy/fig1.ipynb#A-line))." in text
+    assert (
+        "| twice sigma | Section 1 | [reproduced](../../notebooks/toy/fig1.ipynb#A-line) |" in text
+    )
     for title in (*findings.SECTIONS, "Method", "Verdicts", "Artifact appendix"):
         assert f"\n## {title}\n" in text
     assert "`make fig/toy/fig1`" in text and "compute-minutes unknown" in text
@@ -72,7 +74,7 @@ def test_the_opening_of_the_readme_is_between_its_marks(toy):
     text = (toy / "README.md").read_text()
     assert text.startswith("# Toys\n\n<!-- findings") and text.endswith("\n\nafter\n")
     assert "### toy: \\[Re\\] A toy paper" in text and "before" not in text
-    assert "It is 4 ([cell](notebooks/toy/fig1.ipynb#c04))." in text
+    assert "It is 4 ([section](notebooks/toy/fig1.ipynb#A-line))." in text
     assert '<img src="figures/toy/fig1.png"' in text
 
 

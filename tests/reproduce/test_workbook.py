@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import html
 import json
 import re
 import tomllib
@@ -131,11 +132,34 @@ def test_stored_numbers_belong_to_figures():
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=name)
-def test_links_of_the_ledger_lead_to_cells(entry):
-    known = sources.cells(entry.notebook)
+def test_links_of_the_ledger_land_on_the_section_of_the_deciding_cell(entry):
+    order = [cell["id"] for cell in cells(entry)]
+    found = sources.headings(entry.notebook)
     for row in results.result(entry).rows:
-        assert row["cell"] in known, f"{row['id']} links to {row['link']}"
-        assert row["link"].endswith(f"{entry.id}.ipynb#{row['cell']}")
+        assert row["cell"] in sources.cells(entry.notebook), f"no cell decides {row['id']}"
+        heading = sources.section(entry.notebook, row["cell"])
+        assert heading is not None, f"no heading before the cell of {row['id']}"
+        assert row["link"].endswith(f"{entry.id}.ipynb#{heading.anchor}")
+        same = [one for one in found if one.anchor == heading.anchor]
+        assert same == [heading], f"{row['id']} links to a heading that is there twice"
+        assert heading.anchor.count("(") == heading.anchor.count(")"), "Markdown would cut the link"
+        start, end = order.index(heading.cell), order.index(row["cell"])
+        assert start < end
+        later = found[found.index(heading) + 1 :]
+        between = [one for one in later if start <= order.index(one.cell) < end]
+        assert [one for one in between if one.level <= heading.level] == []
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=name)
+def test_headings_have_the_anchors_that_the_pages_of_the_site_have(entry):
+    from nbconvert.filters import markdown2html
+
+    for cell in cells(entry):
+        if cell["cell_type"] == "markdown":
+            page = markdown2html(sources.text(cell))
+            ids = [html.unescape(one) for one in re.findall(r'<h[1-6] id="([^"]*)"', page)]
+            own = [one.anchor for one in sources.headings(entry.notebook) if one.cell == cell["id"]]
+            assert own == ids
 
 
 def test_ledger_is_that_of_the_figures():

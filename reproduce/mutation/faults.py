@@ -1,0 +1,223 @@
+"""The mutants of a notebook's claims: which faults are made where, and whom they concern."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pkgutil
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any
+
+from reproduce.mutation import corrected, edits, intercept
+from reproduce.mutation.intercept import Target
+from reproduce.mutation.observed import Run, Slices, rooms, yardstick
+from reproduce.mutation.watched import told, watching
+
+FACTORS = (1.02, 0.98)
+"""By what returned values are multiplied."""
+
+VALUE, SOURCE, CELL, CORRECTED = "value", "source", "cell", "corrected"
+
+STANDS = ("holds", "reproduced", "loose")
+"""Verdicts that a mutant must change."""
+
+FALLS = ("false", "misprint")
+"""Verdicts that the corrected statement must change."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One fault, and whom it concerns.
+
+    Attributes:
+        id: where it is and what it changes, without line numbers.
+        kind: `VALUE`, `SOURCE` (inside a function), `CELL` or `CORRECTED`.
+        move: the same for the directions of one move.
+        place: the first statement that it touches.
+        claims: ids of the claims whose statements it can reach.
+        apply: makes the fault in this process; may return other code for the statement at `place`.
+    """
+
+    id: str
+    kind: str
+    move: str
+    place: int
+    claims: tuple[str, ...]
+    apply: Callable[[], dict[int, Any] | None]
+
+
+def mutants(found: Slices, done: Run) -> list[Mutant]:
+    """Every mutant that a claim that stands must notice, and the corrections of those that fall."""
+    standing = [name for name, verdict in done.verdicts.items() if verdict in STANDS]
+    proofs = [one.id for one in found.entry.claims if one.kind == "derivation"]
+    inner = [name for name in standing if name in proofs]
+    made = [*_values(found, done, standing), *_sources(found, done, inner)]
+    made += list(_cells(found, standing))
+    for name, verdict in done.verdicts.items():
+        if verdict in FALLS:
+            made += list(_corrections(found, done, name))
+    return made
+
+
+def _concerned(found: Slices, places: set[int], standing: Sequence[str]) -> tuple[str, ...]:
+    return tuple(name for name in standing if places & set(found.places[name]))
+
+
+def _tested(found: Slices, done: Run, name: str) -> set[Target]:
+    """The functions whose values are under test in a claim.
+
+    Those of the paper, and shared ones that the notebook or a function of the paper calls; yardsticks
+    only where there is nothing else.
+    """
+    paper, places = found.entry.paper, set(found.places[name])
+    own = (f"repro.accounting.{paper}", f"reproduce.papers.{paper}")
+    called = {
+        target: set().union(*(kinds for place, kinds in calls.items() if place in places))
+        for target, calls in done.calls.items()
+        if places & calls.keys()
+    }
+    near = {
+        target
+        for target, kinds in called.items()
+        if target.module.startswith(own)
+        or any(kind == "__main__" or kind.startswith(own) for kind in kinds)
+    }
+    tested = {one for one in near if not yardstick(one.module)}
+    return tested or near
+
+
+def _values(found: Slices, done: Run, standing: Sequence[str]) -> Iterator[Mutant]:
+    """Returned values times a factor, one function, class and method at a time."""
+    tested = {name: _tested(found, done, name) for name in standing}
+    for target, calls in sorted(done.calls.items(), key=lambda pair: str(pair[0])):
+        places = {place for place, kinds in calls.items() if "scales" in kinds}
+        names = [name for name in standing if target in tested[name]]
+        concerned = _concerned(found, places, names)
+        for factor in FACTORS if concerned else ():
+            first = min(p for p in calls if any(p in found.places[name] for name in concerned))
+            yield Mutant(
+                f"{target}: value * {factor}", VALUE, f"{target}: value", first, concerned,
+                lambda target=target, factor=factor: _scale(target, factor),
+            )  # fmt: skip
+
+
+def _scale(target: Target, factor: float) -> None:
+    def handler(original: Any, args: tuple, kwargs: dict) -> Any:
+        value = original(*args, **kwargs)
+        hit = intercept.target(key, original, args, kwargs) == target
+        return intercept.scaled(value, factor) if hit else value
+
+    key = (target.module, target.name)
+    intercept.intercept(intercept.functions((f"{target.module}.",))[key], handler)
+
+
+def _sources(found: Slices, done: Run, standing: Sequence[str]) -> Iterator[Mutant]:
+    """Changes in the code of the paper's own functions, for derivations; a figure shows what they decide."""
+    paper = found.entry.paper
+    rooms = (f"repro.accounting.{paper}.", f"reproduce.papers.{paper}.")
+    places: dict[tuple[str, str], dict[int, set[str]]] = {}
+    for name in standing:
+        for target in _tested(found, done, name):
+            if f"{target.module}.".startswith(rooms):
+                mine = set(found.places[name]) & done.calls[target].keys()
+                for place in mine:
+                    calls = places.setdefault((target.module, target.name), {})
+                    calls.setdefault(place, set()).add(name)
+    known = intercept.functions(rooms)
+    for key in sorted(places):
+        tree = intercept.tree(known[key])
+        concerned = tuple(sorted(set().union(*places[key].values())))
+        for edit in edits.edits(tree, cell=False) if tree is not None else ():
+            where = ".".join(key)
+            yield Mutant(
+                f"{where}: {edit.text}", SOURCE, f"{where}: {edit.move} {edit.kind}",
+                min(places[key]), concerned,
+                lambda key=key, tree=tree, edit=edit: _rewrite(
+                    known[key], edits.edited(tree, edit)
+                ),
+            )  # fmt: skip
+
+
+def _rewrite(function: FunctionType, tree: ast.AST) -> None:
+    """Make the fault; the comparisons of functions that judge are told as before."""
+    judges = function.__module__.startswith("reproduce.") and not yardstick(function.__module__)
+    name = f"{function.__module__}.{function.__qualname__}"
+    intercept.rewrite(function, told(tree, name) if judges else tree)
+
+
+def _cells(found: Slices, standing: Sequence[str]) -> Iterator[Mutant]:
+    """Changes in the statements of the notebook."""
+    seen: Counter[str] = Counter()
+    for place in found.union:
+        one = found.all[place]
+        for edit in edits.edits(one.node, cell=True) if found.mutable(place) else ():
+            name = f"{one.cell}: {edit.text}"
+            seen[name] += 1
+            name += f" [{seen[name]}]" if seen[name] > 1 else ""
+            if concerned := _concerned(found, {place}, standing):
+                yield Mutant(
+                    name, CELL, f"{place}: {edit.move} {CELL} {edit.kind}", place, concerned,
+                    lambda place=place, node=one.node, edit=edit: {
+                        place: watching(edits.edited(node, edit))
+                    },
+                )  # fmt: skip
+
+
+def possible(found: Slices, name: str, wanted: Callable[[str], bool]) -> Iterator[str]:
+    """The ids that mutants of a claim can have, found without running anything.
+
+    A returned value stands without the class and the method that tell its calls apart. Only the functions
+    whose full name is `wanted` are looked at.
+    """
+    yield from (one.id for one in _cells(found, [name]))
+    paper = found.entry.paper
+    for room in rooms(paper):
+        package = importlib.import_module(room.rstrip("."))
+        for module in pkgutil.walk_packages(package.__path__, room):
+            importlib.import_module(module.name)
+    for key, function in intercept.functions(rooms(paper)).items():
+        where = ".".join(key)
+        if not wanted(where):
+            continue
+        yield from (f"{where}: value * {factor}" for factor in FACTORS)
+        own = key[0].startswith((f"repro.accounting.{paper}.", f"reproduce.papers.{paper}."))
+        tree = intercept.tree(function) if own else None
+        changes = edits.edits(tree, cell=False) if tree is not None else ()
+        yield from (f"{where}: {edit.text}" for edit in changes)
+
+
+def has_correction(found: Slices, done: Run, name: str) -> bool:
+    """Whether the corrected statement of a claim that falls is known, and has a place in its cells."""
+    return next(_corrections(found, done, name), None) is not None
+
+
+def _corrections(found: Slices, done: Run, name: str) -> Iterator[Mutant]:
+    """The corrected statement in place of the printed one."""
+    places = found.places[name]
+    for one in corrected.read(found.entry.paper):
+        if one.claim != f"{found.entry.id}/{name}":
+            continue
+        if one.replace:
+            calls = [
+                place
+                for target, where in done.calls.items()
+                if f"{target.module}:{target.name}" == one.replace
+                for place in where
+                if place in places
+            ]
+            if calls:
+                yield Mutant(
+                    f"corrected: {one.replace} by {one.by}", CORRECTED, name, min(calls), (name,),
+                    lambda one=one: corrected.exchange(one),
+                )  # fmt: skip
+        else:
+            trees = {p: corrected.changed(found.all[p].node, one) for p in places}
+            codes = {p: watching(tree) for p, tree in trees.items() if tree is not None}
+            if codes:
+                yield Mutant(
+                    f"corrected: {one.old} -> {one.new}", CORRECTED, name, min(codes), (name,),
+                    lambda codes=codes: codes,
+                )  # fmt: skip

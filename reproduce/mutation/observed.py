@@ -1,0 +1,221 @@
+"""What the statements behind a notebook's claims do: their slices, the calls they make, the numbers they leave."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import os
+import pickle
+import select
+import signal
+import time
+import types
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from reproduce import claim, results, slices, sources
+from reproduce.catalogue import Figure
+from reproduce.mutation import intercept
+from reproduce.mutation.intercept import Target
+from reproduce.mutation.watched import Watch, attach, judgement, told, watching
+from reproduce.slices import Statement
+
+YARDSTICKS = ("second_routes", "search")
+"""Modules of a paper that hold the other side of a comparison. They are mutated where a claim calls nothing else."""
+
+
+@dataclass
+class Run:
+    """What the unchanged statements did: the calls, seconds and errors of each, and what they left."""
+
+    calls: dict[Target, dict[int, set[str]]] = field(default_factory=dict)
+    seconds: dict[int, float] = field(default_factory=dict)
+    errors: dict[int, str] = field(default_factory=dict)
+    verdicts: dict[str, str] = field(default_factory=dict)
+    judges: set[str] = field(default_factory=set)
+    watch: Watch = field(default_factory=Watch)
+
+
+class Slices:
+    """The statements of a notebook, and those that each of its claims depends on."""
+
+    def __init__(self, entry: Figure, wanted: Sequence[str] | None = None) -> None:
+        cells = sources.cells(entry.notebook)
+        first = claim.parameters_cell(entry.notebook)
+        self.entry = entry
+        self.all: list[Statement] = slices.statements(cells)
+        start = [k for k, one in enumerate(self.all) if one.cell == first]
+        self.places: dict[str, list[int]] = {}
+        self.parameters = frozenset(start)
+        rows = {row["id"]: row for row in results.result(entry).rows}
+        for one in entry.claims:
+            if one.by != "formula" or (wanted is not None and one.id not in wanted):
+                continue
+            chosen = slices.deciding(self.all, one.id, rows[one.full_id]["cell"], one.needs)
+            if chosen:
+                found = slices.backwards(self.all, chosen)
+                self.places[one.id] = sorted({*start, *found})
+        self.union = sorted({place for places in self.places.values() for place in places})
+
+    def mutable(self, place: int) -> bool:
+        """Whether mutants are made of a statement: not of parameters, imports and the workbook's start."""
+        one = self.all[place]
+        return (
+            place not in self.parameters
+            and slices.BOOK not in one.binds
+            and not isinstance(one.node, ast.Import | ast.ImportFrom)
+        )
+
+
+class Bench:
+    """A namespace in which the statements of a notebook run, watched."""
+
+    def __init__(self, found: Slices) -> None:
+        self.slices = found
+        self.module = types.ModuleType("__main__")
+        self.namespace = self.module.__dict__
+        self.watch = Watch()
+        attach(self.namespace, self.watch)
+        self.code = {place: watching(found.all[place].node) for place in found.union}
+
+    def prepare(self) -> None:
+        """Import what the statements import, and let the functions that judge numbers tell their comparisons."""
+        for place in self.slices.union:
+            if isinstance(self.slices.all[place].node, ast.Import | ast.ImportFrom):
+                self.run(place)
+        own = f"reproduce.papers.{self.slices.entry.paper}."
+        for (module, name), function in intercept.functions(("reproduce.papers.",)).items():
+            if not module.startswith(own) and module.count(".") > 2:
+                continue  # another paper
+            tree = None if yardstick(module) else intercept.tree(function)
+            if tree is not None and any(isinstance(one, ast.Compare) for one in ast.walk(tree)):
+                attach(function.__globals__, self.watch)
+                with suppress(Exception):  # a default value that only its class knows
+                    intercept.rewrite(function, told(tree, f"{module}.{name}"))
+
+    def run(self, place: int, code: Any = None) -> None:
+        """Execute one statement and keep what it left."""
+        self.watch.now = place
+        exec(code or self.code[place], self.namespace)
+        names = sorted(self.slices.all[place].changes - {slices.BOOK})
+        self.watch.keep(place, names, self.namespace)
+
+    def verdict(self, claim_id: str) -> str:
+        """The verdict on a claim, "" while it is open."""
+        book = self.namespace.get(slices.BOOK)
+        found = book.decision(claim_id) if book is not None else {}
+        return found.get("verdict", "")
+
+    def numbers(self, claim_id: str) -> None:
+        """Note how far our number is from the paper's, for a claim that has one."""
+        own = next(one for one in self.slices.entry.claims if one.id == claim_id)
+        decision = self.namespace[slices.BOOK]._decisions.get(claim_id)
+        if own.paper is not None and decision is not None:
+            place = self.slices.places[claim_id][-1]
+            tolerance = (own.rtol or 0.0, own.atol or 0.0)
+            self.watch.number(place, decision.value, own.paper, *tolerance)
+
+
+# The unchanged run --------------------------------------------------------------------------------
+
+
+def yardstick(module: str) -> bool:
+    """Whether a module holds the other side of a comparison: a second route, or a search."""
+    return module.rpartition(".")[2].startswith(YARDSTICKS)
+
+
+def rooms(paper: str) -> tuple[str, ...]:
+    """Where the functions are whose calls are seen."""
+    return ("repro.accounting.", f"reproduce.papers.{paper}.")
+
+
+def _observe(bench: Bench) -> Run:
+    """Run everything once in this process, which is spoilt by it."""
+    found, done, now = bench.slices, Run(), [-1]
+
+    def see(key: tuple[str, str]) -> Callable[..., Any]:
+        def handler(original: Any, args: tuple, kwargs: dict) -> Any:
+            value = original(*args, **kwargs)
+            target = intercept.target(key, original, args, kwargs)
+            kinds = done.calls.setdefault(target, {}).setdefault(now[0], set())
+            kinds.add(intercept.caller())
+            if "scales" not in kinds and intercept.scales(value):
+                kinds.add("scales")
+            if judgement(value):
+                done.judges.add(".".join(key))
+            return value
+
+        return handler
+
+    for key, function in intercept.functions(rooms(found.entry.paper)).items():
+        intercept.intercept(function, see(key))
+    failed: set[int] = set()
+    for place in found.union:
+        now[0], start = place, time.perf_counter()
+        if any(place in places and failed & set(places) for places in found.places.values()):
+            continue
+        try:
+            bench.run(place)
+        except Exception as problem:
+            done.errors[place] = f"{type(problem).__name__}: {problem}"
+            failed.add(place)
+        done.seconds[place] = time.perf_counter() - start
+    for name, places in found.places.items():
+        if not failed & set(places):
+            done.verdicts[name] = bench.verdict(name)
+            bench.numbers(name)
+    bench.watch.only(frozenset(done.judges))
+    done.watch = bench.watch
+    return done
+
+
+def observe(bench: Bench) -> Run:
+    """What the unchanged statements do, found out in a copy of this process; the bench must be prepared.
+
+    Raises:
+        claim.DecisionError: the copy died.
+    """
+    told = forked(lambda: pickle.dumps(_observe(bench)), limit=900.0)
+    if not told:
+        raise claim.DecisionError(f"{bench.slices.entry.id}: the unchanged statements do not run")
+    done: Run = pickle.loads(told)
+    for name in {target.module for target in done.calls}:
+        importlib.import_module(name)  # what mutants are made of
+    bench.watch.only(frozenset(done.judges))
+    return done
+
+
+def forked(work: Callable[[], bytes], limit: float) -> bytes | None:
+    """What a copy of this process returns; b"" when it dies, None when it does not end within `limit` seconds."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            os.close(read)
+            quiet = os.open(os.devnull, os.O_RDWR)
+            for stream in (0, 1, 2):
+                os.dup2(quiet, stream)
+            told = work()
+            with os.fdopen(write, "wb") as pipe:
+                pipe.write(told)
+            code = 0
+        except BaseException:
+            pass
+        finally:
+            os._exit(code)
+    os.close(write)
+    told, end = b"", time.monotonic() + limit
+    with os.fdopen(read, "rb", buffering=0) as pipe:
+        while select.select([pipe], [], [], max(0.0, end - time.monotonic()))[0]:
+            if not (part := pipe.read(1 << 16)):
+                break
+            told += part
+        else:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            return None
+    _, status = os.waitpid(child, 0)
+    return told if status == 0 else b""

@@ -1,0 +1,237 @@
+"""Run the mutants of one notebook: `python -m reproduce.mutation.trial <paper>/<figure>` prints one JSON line each.
+
+The statements that the claims of the notebook depend on (`slices`) run once, one after another. Before the first
+statement that a mutant can touch the process forks: the copy takes the fault, runs the rest of what the claims
+concerned need, and tells their verdicts. So a mutant costs what comes after it, and imports and data cost nothing.
+
+What becomes of a mutant, claim by claim:
+
+* "changed": the verdict is another one; "raised": a statement failed; "timeout": it did not end within four times
+  the time of the unchanged code. These are caught.
+* "same": every comparison of the claim's statements, and of the functions of its paper that judge numbers, is between
+  the same numbers as before, up to rounding. The mutant is equivalent (an unreachable constant), or changes what is
+  only shown. Where a claim catches no other mutant, these survive: it tests nothing.
+* "safer": every comparison comes out as before with at least the same margin, or the same number moved the other
+  way is caught. An inequality reacts to one direction only.
+* "survived": all else. The numbers moved against the claim, and the verdict did not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import resource
+import sys
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from reproduce import catalogue
+from reproduce.catalogue import Figure
+from reproduce.claims import ClaimError
+from reproduce.mutation.faults import (
+    CELL,
+    CORRECTED,
+    FALLS,
+    SOURCE,
+    Mutant,
+    has_correction,
+    mutants,
+)
+from reproduce.mutation.observed import Bench, Run, Slices, forked, observe
+
+CAUGHT = ("changed", "raised", "timeout")
+PATIENCE, LEAST = 4.0, 10.0
+"""A mutant may take so many times what the unchanged code takes, and so many seconds more."""
+
+MEMORY = 6 * 2**30
+"""Bytes that a mutant may allocate."""
+
+
+def _outcome(bench: Bench, done: Run, mutant: Mutant) -> dict[str, str]:
+    """In a copy of the process: make the fault, run what is needed, say what became of each claim."""
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+    concerned = {name: bench.slices.places[name] for name in mutant.claims}
+    told: dict[str, str] = {}
+    try:
+        other = mutant.apply() or {}
+    except Exception:
+        return {}  # no program: a default value that only its class knows, say
+    bench.watch.margins = {k: v for k, v in bench.watch.margins.items() if k < mutant.place}
+    for place in bench.slices.union:
+        users = [name for name, places in concerned.items() if place in places]
+        if place < mutant.place or all(name in told for name in users):
+            continue
+        try:
+            bench.run(place, other.get(place))
+        except ClaimError:  # another verdict, for which the cell has no words
+            told |= dict.fromkeys(users, "changed")
+        except BaseException as problem:
+            why = " ".join(f"{type(problem).__name__}: {problem}".split())[:200]
+            told |= dict.fromkeys(users, f"raised {why}")
+        for name in users:
+            if place == concerned[name][-1] and name not in told:
+                if bench.verdict(name) != done.verdicts[name]:
+                    told[name] = "changed"
+        if told and mutant.kind == SOURCE:
+            return told  # one of the claims is enough
+    for name, places in concerned.items():
+        if name in told:
+            continue
+        bench.numbers(name)
+        told[name] = "survived"
+        if mutant.kind != CORRECTED:
+            if done.watch.same(bench.watch, places):
+                told[name] = "same"
+            elif done.watch.safer(bench.watch, places):
+                told[name] = "safer"
+    return told
+
+
+def examine(
+    entry: Figure,
+    wanted: Sequence[str] | None = None,
+    *,
+    seed: int | None = None,
+    budget: float = float("inf"),
+) -> Iterator[dict[str, Any]]:
+    """Run the mutants of a notebook; one row for each claim that a mutant concerns.
+
+    Args:
+        entry: the figure.
+        wanted: ids of claims; None for all that are decided by formulas.
+        seed: with it only a sample is run: moves in the order of a shuffle by this seed, as many as the
+            seconds of the unchanged code let expect to fit into `budget`.
+        budget: seconds.
+
+    Yields:
+        Rows with `claim`, `verdict`, `mutant`, `move`, `kind` and `result`; `result` is "open" for a claim that
+        falls and has no correction, and "error" with a `reason` for one whose statements do not run by
+        themselves. `judged` looks at them together.
+    """
+    begin = time.monotonic()
+    found = Slices(entry, wanted)
+    bench = Bench(found)
+    bench.prepare()
+    done = observe(bench)
+    yield from _not_run(found, done)
+    chosen = mutants(found, done)
+    if seed is not None:
+        chosen = sample(found, done, chosen, seed, budget - (time.monotonic() - begin))
+    for place in found.union:
+        for mutant in [one for one in chosen if one.place == place]:
+            if seed is not None and time.monotonic() - begin > 2 * budget:
+                return
+            limit = LEAST + PATIENCE * cost(found, done, mutant)
+            told = forked(
+                lambda mutant=mutant: json.dumps(_outcome(bench, done, mutant)).encode(), limit
+            )
+            dead = "timeout" if told is None else "raised the process died"
+            outcome = json.loads(told) if told else dict.fromkeys(mutant.claims, dead)
+            for name, result in outcome.items():
+                row = {"claim": f"{entry.id}/{name}", "verdict": done.verdicts[name]}
+                kind, _, why = result.partition(" ")
+                row |= {"mutant": mutant.id, "move": mutant.move, "kind": mutant.kind}
+                yield row | {"result": kind} | ({"reason": why} if why else {})
+        if place not in done.errors:
+            with suppress(Exception):
+                bench.run(place)
+
+
+def judged(rows: Sequence[Mapping[str, Any]], *, whole: bool) -> list[dict[str, Any]]:
+    """The rows of a paper in the light of each other.
+
+    * A corrected form that does not run has shown nothing: it counts as a survivor.
+    * A survivor whose move is caught in the other direction is "safer".
+    * A fault inside a function that several claims use must be noticed by one of them: it counts once.
+    * Where a claim catches nothing but its own comparisons turned round, what its comparisons do not see has
+      survived. That is said of a `whole` run only, and not of a sample.
+    """
+    rows = [dict(row) for row in rows]
+    for row in rows:
+        if row.get("kind") == CORRECTED and row["result"] in CAUGHT[1:]:
+            row["result"] = "survived"
+    caught = {(row["claim"], row.get("move")) for row in rows if row["result"] in CAUGHT}
+    alive = {
+        row["claim"]
+        for row in rows
+        if row["result"] in CAUGHT and not row["move"].endswith(f"{CELL} comparison")
+    }
+    found, inside = [], {}
+    for row in rows:
+        if row["result"] == "survived" and (row["claim"], row["move"]) in caught:
+            row["result"] = "safer"
+        elif row["result"] == "same" and whole and row["claim"] not in alive:
+            if row["kind"] != SOURCE:
+                row |= {"result": "survived", "reason": "no mutant of this claim is caught"}
+        if row.get("kind") != SOURCE:
+            found.append(row)
+        elif _rank(row) < _rank(inside.get(row["mutant"], {"result": ""})):
+            inside[row["mutant"]] = row
+    return found + list(inside.values())
+
+
+def _rank(row: Mapping[str, Any]) -> int:
+    """Which of a mutant's results counts: the first of these."""
+    order = (*CAUGHT, "survived", "safer", "same", "")
+    return order.index(row["result"])
+
+
+def _not_run(found: Slices, done: Run) -> Iterator[dict[str, Any]]:
+    """Rows for claims that nothing is tried on."""
+    for name, places in found.places.items():
+        row = {"claim": f"{found.entry.id}/{name}", "verdict": done.verdicts.get(name, "")}
+        if not row["verdict"]:
+            why = [done.errors[place] for place in places if place in done.errors]
+            yield row | {"mutant": "", "result": "error", "reason": (why or ["undecided"])[0]}
+        elif row["verdict"] in FALLS and not has_correction(found, done, name):
+            yield row | {"mutant": "", "result": "open"}
+
+
+def cost(found: Slices, done: Run, mutant: Mutant) -> float:
+    """The seconds that the unchanged code takes from a mutant's place on, for the claims it concerns."""
+    places = {place for name in mutant.claims for place in found.places[name]}
+    return sum(done.seconds.get(place, 0.0) for place in places if place >= mutant.place)
+
+
+def sample(
+    found: Slices, done: Run, every: Sequence[Mutant], seed: int, budget: float
+) -> list[Mutant]:
+    """Whole moves in the order of a seeded shuffle, leaving out those that no longer fit the budget.
+
+    No move may take more than a quarter of it.
+    """
+    moves: dict[str, list[Mutant]] = {}
+    for one in sorted(every, key=lambda one: one.id):
+        moves.setdefault(one.move, []).append(one)
+    order = list(moves.values())
+    random.Random(seed).shuffle(order)
+    chosen, left = [], budget - sum(done.seconds.values())
+    for move in order:
+        price = sum(cost(found, done, one) + 0.1 for one in move)
+        if price <= min(left, budget / 4):
+            left -= price
+            chosen += move
+    return chosen
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line of the process that runs one notebook."""
+    parser = argparse.ArgumentParser(prog="python -m reproduce.mutation.trial")
+    parser.add_argument("figure")
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--budget", type=float, default=float("inf"))
+    parser.add_argument("--claims", nargs="*")
+    options = parser.parse_args(arguments)
+    entry = catalogue.figure(options.figure)
+    warnings.simplefilter("ignore")  # printed formulas are evaluated on purpose
+    for row in examine(entry, options.claims, seed=options.seed, budget=options.budget):
+        print(json.dumps(row), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

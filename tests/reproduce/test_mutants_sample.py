@@ -1,0 +1,28 @@
+"""A seeded sample of mutants of all papers, a few minutes of it."""
+
+import pytest
+
+from reproduce import mutants
+from reproduce.mutation.trial import judged
+
+SECONDS, SEED = 300.0, 20
+"""How long the sample may take on one core, and its seed."""
+
+
+@pytest.mark.slow
+def test_verdicts_notice_a_sample_of_faults():
+    entries = mutants.subjects([])
+    rows = list(mutants.tried(entries, 1, SECONDS, SEED))
+    assert [row for row in rows if row["result"] == "error"] == []
+    told = {
+        paper: mutants.summary(
+            judged([row for row in rows if row["claim"].startswith(f"{paper}/")], whole=False),
+            mutants.reasons(paper),
+        )
+        for paper in dict.fromkeys(entry.paper for entry in entries)
+    }
+    total = sum(one["mutants"] for one in told.values())
+    assert total >= 50, "too few to say anything: the notebooks have become slow"
+    caught = total - sum(one["without"] for one in told.values())
+    text = "\n".join(mutants.report(paper, one) for paper, one in told.items())
+    assert caught >= mutants.SHARE * total, text
