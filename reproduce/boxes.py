@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from reproduce import paths, shown, sources
+from reproduce.claims import NEED_CORRECTION
 from reproduce.notebook import Workbook
 
-__all__ = ["Boxes", "Overview", "anchor", "headings", "overview", "verdicts"]
+__all__ = ["Boxes", "Overview", "overview", "verdicts"]
 
 ONE_LINE = 110
 """Characters of the evidence in the table on top."""
@@ -35,7 +35,7 @@ class Boxes:
         for claim, row in self._found.items():
             lines = [f"> **{self._figure}/{claim}: {row['verdict']}.** {_plain(row['ours'])}"]
             if row["reason"]:
-                lines.append(f">\n> *Instead:* {_plain(row['reason'])}")
+                lines.append(f">\n> *{_label(row)}:* {_plain(row['reason'])}")
             blocks.append("\n".join(lines))
         return "\n\n".join(blocks)
 
@@ -43,7 +43,7 @@ class Boxes:
         lines = []
         for claim, row in self._found.items():
             lines.append(f"{self._figure}/{claim}: {row['verdict']}. {row['ours']}")
-            lines += [f"  Instead: {row['reason']}"] if row["reason"] else []
+            lines += [f"  {_label(row)}: {row['reason']}"] if row["reason"] else []
         return "\n".join(lines)
 
 
@@ -51,7 +51,7 @@ class Overview:
     """A table of claims with their verdicts, one line of evidence and a link to the section.
 
     Args:
-        rows: (claim, statement, verdict, evidence, heading) each; the heading may be "".
+        rows: (claim, statement, verdict, evidence, link) each; the link is "#…" or "".
     """
 
     def __init__(self, rows: Sequence[tuple[str, str, str, str, str]]) -> None:
@@ -59,8 +59,8 @@ class Overview:
 
     def _repr_markdown_(self) -> str:
         lines = ["| claim | verdict | evidence |", "|---|---|---|"]
-        for claim, statement, verdict, evidence, heading in self._rows:
-            name = f"[{claim}](#{anchor(heading)})" if heading else claim
+        for claim, statement, verdict, evidence, link in self._rows:
+            name = f"[{claim}]({link})" if link else claim
             cells = (f"{name}: {_plain(statement)}", verdict, _plain(_short(evidence)))
             lines.append(f"| {' | '.join(cells)} |")
         return "\n".join(lines)
@@ -79,29 +79,17 @@ def overview(book: Workbook) -> Overview:
     """All claims of a notebook with the verdicts of the last finished run, and their sections."""
     record = shown.results(book.entry, paths.ROOT / "figures").get("quick", {"claims": []})
     decided = {row["id"]: row for row in record["claims"]}
-    sections = headings(book.entry.notebook)
     rows = []
     for claim in book.entry.claims:
         row = decided.get(claim.id, {"verdict": "-", "ours": "", "cell": ""})
-        section = sections.get(row["cell"], "")
-        rows.append((claim.id, claim.statement, row["verdict"], row["ours"], section))
+        link = sources.link(book.entry.notebook, row["cell"])
+        rows.append((claim.id, claim.statement, row["verdict"], row["ours"], link))
     return Overview(rows)
 
 
-def headings(notebook: Path) -> dict[str, str]:
-    """The heading under which each code cell stands: cell id -> text of the last heading before."""
-    found, last = {}, ""
-    for cell in sources.read(notebook).get("cells", []):
-        if cell.get("cell_type") == "code":
-            found[cell.get("id", "")] = last
-        elif lines := re.findall(r"^#+ +(.+?) *$", sources.text(cell), re.M):
-            last = lines[-1]
-    return found
-
-
-def anchor(heading: str) -> str:
-    """The fragment that notebook viewers give a heading: its text with hyphens for spaces."""
-    return heading.replace(" ", "-")
+def _label(row: Mapping[str, str]) -> str:
+    """What the reason of a verdict is called: the true form of a refuted statement, or a remark."""
+    return "Instead" if row["verdict"] in (*NEED_CORRECTION, "differs") else "Note"
 
 
 def _plain(text: str) -> str:

@@ -1,6 +1,7 @@
 """What derivations show: the boxes of verdicts, the table on top, and where its links lead."""
 
 import json
+import re
 
 import pytest
 
@@ -34,8 +35,6 @@ def test_the_table_links_to_the_heading_before_the_deciding_cell(toy):
     heading = {"cell_type": "markdown", "id": "h", "metadata": {}, "source": "## A\n\n### B 2 c\n"}
     content["cells"].insert(place, heading)
     notebook.write_text(json.dumps(content))
-    assert boxes.headings(notebook)[decides] == "B 2 c"
-    assert boxes.anchor("B 2 c") == "B-2-c"
     record = {"profile": "quick", "complete": True, "claims": [
         {"id": "order", "verdict": "differs", "ours": "long " * 60, "cell": decides}]}  # fmt: skip
     path = root / "figures/toy/fig1.json"
@@ -48,15 +47,43 @@ def test_the_table_links_to_the_heading_before_the_deciding_cell(toy):
     assert "| - |" in next(line for line in lines if "double" in line)
 
 
-def test_every_heading_with_a_verdict_is_unique():
-    for entry in catalogue.figures():
-        if entry.name == "derivations" and "boxes" in entry.notebook.read_text():
-            texts = [
-                line.lstrip("#").strip()
-                for cell in sources.read(entry.notebook)["cells"]
-                if cell["cell_type"] == "markdown"
-                for line in sources.text(cell).splitlines()
-                if line.startswith("#")
-            ]
-            assert len(set(texts)) == len(texts)
-            assert all(boxes.headings(entry.notebook).values())
+def test_a_remark_is_no_correction():
+    row = {"verdict": "loose", "ours": "2.9 times", "reason": "without the condition"}
+    assert "*Note:* without the condition" in boxes.Boxes("p/f", {"one": row})._repr_markdown_()
+
+
+DERIVATIONS = [entry for entry in catalogue.figures() if entry.name == "derivations"]
+
+
+@pytest.mark.parametrize("entry", DERIVATIONS, ids=lambda entry: entry.paper)
+def test_derivations_show_every_verdict_on_top_and_in_a_box_of_its_section(entry):
+    cells = sources.read(entry.notebook)["cells"]
+    code = {cell["id"]: sources.text(cell) for cell in cells if cell["cell_type"] == "code"}
+    assert any("overview(book)" in text for text in code.values())
+    boxed = {
+        claim
+        for text in code.values()
+        for call in re.findall(r"verdicts\(book,([^)]*)\)", text)
+        for claim in re.findall(r'"([^"]+)"', call)
+    }
+    assert boxed == {claim.id for claim in entry.claims}
+    headings = [one.text for one in sources.headings(entry.notebook)]
+    assert len(set(headings)) == len(headings)
+
+
+@pytest.mark.parametrize("entry", DERIVATIONS, ids=lambda entry: entry.paper)
+def test_derivations_explain_with_at_least_four_pictures(entry):
+    outputs = [
+        output
+        for cell in sources.read(entry.notebook)["cells"]
+        for output in cell.get("outputs", [])
+    ]
+    assert sum("image/png" in output.get("data", {}) for output in outputs) >= 4
+
+
+@pytest.mark.parametrize("entry", DERIVATIONS, ids=lambda entry: entry.paper)
+def test_links_inside_derivations_lead_to_headings(entry):
+    anchors = {f"#{one.anchor}" for one in sources.headings(entry.notebook)}
+    cells = sources.read(entry.notebook)["cells"]
+    text = "\n".join(sources.text(cell) for cell in cells if cell["cell_type"] == "markdown")
+    assert set(re.findall(r"\]\((#[^\s)]+)\)", text)) <= anchors

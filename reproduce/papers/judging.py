@@ -1,8 +1,14 @@
-"""How the derivations turn what a test found into a verdict: nothing holds by default."""
+"""How derivations turn what a test found into a verdict: nothing holds by default."""
 
 from __future__ import annotations
 
-__all__ = ["decided", "loose", "misprint"]
+import numpy as np
+from numpy.typing import ArrayLike
+
+__all__ = ["TIGHT", "bounded", "decided", "loose", "misprint"]
+
+TIGHT = 0.01
+"""How far a bound may lie above the exact value and still count as tight."""
 
 
 def decided(*, refuted: bool, confirmed: bool) -> bool | None:
@@ -51,3 +57,15 @@ def loose(*, valid: bool, factor: float, least: float) -> str:
     if not valid or factor < 1:
         return "false"
     return "loose" if factor >= least else "holds"
+
+
+def bounded(stated_over_exact: ArrayLike) -> str:
+    """The verdict on an upper bound that must be tight: false below the exact value, loose above `TIGHT`.
+
+    Args:
+        stated_over_exact: the bound over what it bounds, > 0, any shape.
+    """
+    ratio = np.asarray(stated_over_exact, dtype=float)
+    if not ratio.min() >= 1 - 1e-9:
+        return "false"
+    return "loose" if ratio.max() > 1 + TIGHT else "holds"

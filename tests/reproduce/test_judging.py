@@ -1,8 +1,9 @@
 """How a test becomes a verdict: every one of them can fail, and nothing holds by default."""
 
+import numpy as np
 import pytest
 
-from reproduce.papers.ddpsa.judging import decided, loose, misprint
+from reproduce.papers.judging import bounded, decided, loose, misprint
 
 
 @pytest.mark.parametrize(
@@ -27,3 +28,18 @@ def test_a_misprint_needs_a_correction_that_is_right(printed, corrected, verdict
 )
 def test_a_bound_below_the_exact_value_is_false(valid, factor, verdict):
     assert loose(valid=valid, factor=factor, least=1.1) == verdict
+
+
+@pytest.mark.parametrize(
+    ("ratio", "verdict"),
+    [
+        (1.0, "holds"),
+        ([1.0, 1.009], "holds"),
+        ([1.0, 1.02], "loose"),
+        ([0.98, 3.0], "false"),
+        (np.array([[2.0], [0.99]]), "false"),
+        ([1.0, np.nan], "false"),
+    ],
+)
+def test_a_bound_is_judged_in_both_directions(ratio, verdict):
+    assert bounded(ratio) == verdict

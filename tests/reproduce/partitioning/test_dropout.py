@@ -1,13 +1,10 @@
-"""What the reader of the derivations is shown, and the pieces that the notebook takes from elsewhere."""
-
-import re
+"""The pieces that the derivations take from elsewhere."""
 
 import numpy as np
 import pytest
 
 from repro.accounting.partitioning.printed import poisson_rdp
-from reproduce import catalogue, sources
-from reproduce.papers.partitioning import dropout, reading
+from reproduce.papers.partitioning import dropout
 from reproduce.papers.partitioning.second_routes import (
     participation,
     rays,
@@ -16,59 +13,6 @@ from reproduce.papers.partitioning.second_routes import (
     tracks,
     uniform,
 )
-
-ENTRY = catalogue.figure("partitioning/derivations")
-CELLS = sources.read(ENTRY.notebook)["cells"]
-
-
-def test_every_claim_has_a_section_with_its_anchor_before_the_cell_that_decides_it():
-    anchors, decided = {}, {}
-    for place, cell in enumerate(CELLS):
-        text = sources.text(cell)
-        if cell["cell_type"] == "markdown":
-            found = re.findall(r'<a id="([^"]+)"></a>', text)
-            assert not found or re.search(r"^## ", text, re.M)
-            anchors |= dict.fromkeys(found, place)
-        else:
-            for claim in re.findall(r'book\.(?:check|derivation)\(\s*"([^"]+)"', text):
-                decided[claim] = place
-                assert re.search(rf'boxes\(book[^)]*"{re.escape(claim)}"', text), claim
-    claims = {claim.id for claim in ENTRY.claims}
-    assert set(anchors) == set(decided) == claims
-    assert all(anchors[claim] < decided[claim] for claim in claims)
-
-
-def test_links_inside_the_notebook_lead_to_anchors():
-    texts = [sources.text(cell) for cell in CELLS if cell["cell_type"] == "markdown"]
-    anchors = {name for text in texts for name in re.findall(r'<a id="([^"]+)"></a>', text)}
-    assert {name for text in texts for name in re.findall(r"\]\(#([^)]+)\)", text)} <= anchors
-
-
-def test_the_notebook_explains_with_pictures():
-    pictures = [
-        output
-        for cell in CELLS
-        for output in cell.get("outputs", [])
-        if "image/png" in output.get("data", {})
-    ]
-    assert len(pictures) >= 4
-
-
-class Decided:
-    """As much of a workbook as a box needs."""
-
-    id = "toy/derivations"
-
-    def decision(self, claim):
-        return {"verdict": "false", "ours": "a|b <= c_1", "reason": "c_2"}
-
-
-def test_a_box_names_the_claim_its_verdict_and_what_is_true_instead():
-    shown = reading.boxes(Decided(), "one", "two")
-    assert repr(shown) == "toy/derivations/one: false\ntoy/derivations/two: false"
-    markdown = shown._repr_markdown_()
-    assert markdown.count("> **toy/derivations/") == markdown.count("> *Instead:* c\\_2") == 2
-    assert "a\\|b \\<= c\\_1" in markdown
 
 
 @pytest.mark.parametrize("part", dropout.Network._fields)
