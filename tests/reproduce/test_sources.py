@@ -43,7 +43,7 @@ def test_a_link_lands_on_the_last_heading_before_the_cell(notebook, cell, link):
     ("text", "anchor"),
     [
         ("Theorem 4.1: false", "Theorem-4.1:-false"),
-        ("(3) is better, $k/T$", "(3)-is-better,-$k/T$"),
+        ("(3) is better, $k/T$", "%283%29-is-better,-$k/T$"),
         ('"As $T\\to\\infty$"', "%22As-$T%5Cto%5Cinfty$%22"),
         ("Rényi", "R%C3%A9nyi"),
     ],
