@@ -128,6 +128,37 @@ def test_who_sees_more_learns_more(records, p, q, sigma):
     assert np.all(deltas[-1] <= GaussianMechanism(sigma).delta(epsilon) + 1e-15)
 
 
+@settings(derandomize=True, deadline=None, max_examples=12)
+@given(
+    st.sampled_from([("record", "participants"), ("client", "sums"), ("client", "uploads")]),
+    st.integers(1, 50),
+    st.floats(0, 1),
+    st.floats(0, 1),
+    st.integers(1, 50),
+    st.floats(0.5, 20.0),
+)
+def test_every_answer_is_a_number_in_its_range(seen, records, p, q, rounds, sigma):
+    adjacency, observer = seen
+    run = Federation(
+        clients=3,
+        records_per_client=records,
+        participation=p,
+        local_rate=q,
+        rounds=rounds,
+        adjacency=adjacency,
+        observer=observer,
+    ).run(sigma)
+    ends = []
+    for method in ("lower", "upper"):
+        deltas = run.delta([0.0, 0.5, 2.0], method=method)
+        powers = run.tpr_at_fpr([0.0, 0.1, 1.0], method=method)
+        assert np.all(np.diff(deltas) <= 0) and np.all(np.diff(powers) >= 0)
+        ends.append(np.concatenate([deltas, powers, [run.epsilon(1e-6, method=method)]]))
+    lower, upper = ends
+    assert np.all((0 <= lower) & (lower <= upper)) and np.all(np.isfinite(upper))
+    assert np.all(upper[:6] <= 1)
+
+
 @pytest.mark.parametrize(
     ("changed", "match"),
     [

@@ -7,6 +7,7 @@ import pytest
 from dp_accounting import GaussianDpEvent, LaplaceDpEvent, PoissonSampledDpEvent
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.pld import privacy_loss_distribution as pld_lib
+from dp_accounting.pld.common import DifferentialPrivacyParameters
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
@@ -165,6 +166,20 @@ def test_handed_out_losses_compose_with_other_peoples():
     want = compose([run, LAPLACE])
     assert by_hand.get_delta_for_epsilon(1.0) == pytest.approx(want.delta(1.0), rel=1e-3)
     assert by_hand.get_delta_for_epsilon(1.0) >= want.delta(1.0) * (1 - 1e-9)
+
+
+def test_certain_losses_add_up():
+    """A mechanism that fails with probability 1e-3 and is else exactly 0.5-DP, of which nothing else is known."""
+    fails = pld_lib.from_privacy_parameters(
+        privacy_parameters=DifferentialPrivacyParameters(0.5, 1e-3),
+        value_discretization_interval=1e-3,
+    )
+    for rounds in (1, 4):
+        run = compose([fails, GaussianMechanism(10.0)], rounds)
+        assert run.delta(20.0) == pytest.approx(1 - (1 - 1e-3) ** rounds, rel=1e-9)
+        assert run.tpr_at_fpr(0.0) == pytest.approx(1 - (1 - 1e-3) ** rounds, rel=1e-6)
+    with pytest.raises(ValueError, match="delta must exceed the numerical error"):
+        run.epsilon(1e-3)
 
 
 @settings(derandomize=True, deadline=None, max_examples=25)
