@@ -56,7 +56,7 @@ def crowd(others: Mapping[str, NDArray], chances: Mapping[str, tuple[NDArray, ND
             look = style.PALETTE[1] if b == 0 else style.PALETTE[0]
             axis.plot(x, y, "o", ms=14 * np.sqrt(a), color=look, alpha=0.85)
             axis.annotate(
-                f"P {a:g}, Q {b:g}" + (" (only with x′)" if b == 0 else ""),
+                f"P {a:g}, Q {b:g}" + ("\n(only with x′)" if b == 0 else ""),
                 *((x, y), (0, 11)),
                 textcoords="offset points",
                 ha="center",
@@ -80,15 +80,17 @@ def angles(
     figure, axes = _panels(len(leaks), 2.5, sharex=True)
     for axis, (title, leak) in zip(axes, leaks.items(), strict=True):
         printed, repaired = levels[title]
-        _curve(axis, degrees, leak, 0, "data set")
-        for k, level, name in ((1, printed, "printed bound"), (2, repaired, "repaired bound")):
-            _curve(axis, degrees[[0, -1]], np.array([level, level]), k, name)
+        _curve(axis, degrees, leak, 0, "")
+        for k, level in ((1, printed), (2, repaired)):
+            _curve(axis, degrees[[0, -1]], np.array([level, level]), k, "")
         axis.plot(degrees[np.argmax(leak)], leak.max(), "o", ms=4, color=style.PALETTE[0])
         _names(axis, title, "angle to x′ (degrees)", "δ" if axis is axes[0] else "")
         axis.set_xticks((0, 45, 90, 135, 180))
         axis.set_ylim(0, 1.18 * repaired)
-    handles, names = axes[0].get_legend_handles_labels()
-    figure.legend(handles, names, fontsize=TYPE, loc="outside lower center", ncols=3)
+    printed, repaired = next(iter(levels.values()))
+    for level, name, k in ((printed, "printed bound", 1), (repaired, "repaired bound", 2)):
+        axes[0].annotate(name, (90, level), (0, 3), textcoords="offset points", ha="center",
+                         fontsize=TYPE, color=style.PALETTE[k])  # fmt: skip
     return figure
 
 

@@ -44,7 +44,7 @@ def test_size_and_type(name):
 
 def test_outcomes_that_only_one_data_set_has_are_named():
     texts = [text.get_text() for text in drawn()["crowd"].axes[0].texts]
-    assert texts == ["P 0.5, Q 1", "P 0.5, Q 0 (only with x′)"]
+    assert texts == ["P 0.5, Q 1", "P 0.5, Q 0\n(only with x′)"]
 
 
 def test_the_repaired_integrand_turns_positive_first():
