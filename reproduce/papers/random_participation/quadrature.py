@@ -101,7 +101,7 @@ def oblique_delta(
     mu = np.sqrt(1 - cosine**2) / sigma
     if mu == 0:
         return factor * float(np.sum(np.maximum(first - second - silence, 0)) * step)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         if direction == "remove":  # first lies at mu across, the rest at 0
             edge = np.log((second + silence) / first) / mu + mu / 2
             gain = first * ndtr(mu - edge) - (second + silence) * ndtr(-edge)
