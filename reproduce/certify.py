@@ -161,8 +161,7 @@ def check(path: Path) -> None:
 
 def main() -> int:
     """Check every certificate, one line each; 1 if any is refused."""
-    paths = sorted(FOLDER.glob("*/certificates/*.json"))
-    refused = 0
+    paths, refused = sorted(FOLDER.glob("*/certificates/*.json")), 0
     for path in paths:
         try:
             check(path)
@@ -207,17 +206,18 @@ def theorem_4_1(p: fmpq, q: fmpq, d: int, noise: fmpq, alpha: fmpq) -> tuple:
     # (6): "delta = p q (1 - a' c2 + a' c1 (Phi_0(z*) - 1) + sum_i ... (a' c2 Phi_iC(z*) - Phi_(i+1)C(z*)))"
     return log(growth), p * q * (1 - alpha * c2 + alpha * c1 * (phi[0] - 1) + rest), c1, c2
 
-def random_participation(claim: str, v: Values) -> Promise:
+def random_participation(claim: str, v: Values) -> Promise | Claim:
     """A client's noisy sum of the drawn among collinear gradients, at most C = 1 long; a gradient 1 is added."""
-    p, q, others = v.p, v.q, v.others
-    require(all(-1 <= g <= 1 for g in others), "a gradient longer than C")
-    epsilon, delta, c1, c2 = theorem_4_1(p, q, len(others), v.noise, v.alpha)
-    more, less = ([(dot(g, b), w) for b, w in draws([q] * len(g))] for g in ([*others, ONE], others))
+    if claim == "eq-4":  # 4.1: "scales the noisy sum by 1/(p N_t q d) to have an unbiased estimate of the gradient"
+        return Claim(sum(max(-ONE, min(ONE, g)) for g in v.others), "=", sum(v.others))  # each drawn at rate p q
+    require(all(-1 <= g <= 1 for g in v.others), "a gradient longer than C")
+    p, q, (epsilon, delta, c1, c2) = v.p, v.q, theorem_4_1(v.p, v.q, len(v.others), v.noise, v.alpha)
+    more, less = ([(dot(g, b), w) for b, w in draws([q] * len(g))] for g in ([*v.others, ONE], v.others))
     laws = [[(ZERO, 1 - p), *((s, p * w) for s, w in law)] for law in (more, less)]
     if claim == "eq-27":  # "D_a'(sum N(mu_2) || c1 N(0) + c2 sum N(mu_1)) <= D_a'(.. N((i+1)C) || .. N(iC))"
-        laws = [(s + 1, w) for s, w in less], [(ZERO, c1), *((s, c2 * w) for s, w in less)]
-        epsilon, delta = log(v.alpha), delta / (p * q)
-    if claim == "cs-independence":  # 5.1.3: "except for the probability .. which is pq in CS and q in OLS": (9)
+        laws, epsilon = ([(s + 1, w) for s, w in less], [(ZERO, c1), *((s, c2 * w) for s, w in less)]), log(v.alpha)
+        delta = delta / (p * q)
+    if claim in ("cs-independence", "sec-5-unneeded"):  # 5.1.3: "which is pq in CS"; 5: d is "not needed", so d = 0
         delta = p * q * gaussian(1 / sqrt(v.noise), log(v.alpha))
     return Promise(epsilon, delta, tuple(noisy("variance", v.noise, law) for law in laws))
 

@@ -6,6 +6,18 @@ HALF = {"p": "1/2", "q": "1/2"}
 
 POINTS = [
     Point(
+        "eq-4",
+        "One record with a gradient twice as long as the clip: the mean of the algorithm's estimate, and the gradient.",
+        {"others": ["2"]},
+    ),
+    Point(
+        "sec-5-unneeded",
+        "A client with one other record, of gradient C. The promise is the loss of a client without other records, "
+        "which is that of Poisson sampling.",
+        HALF | {"noise": "1", "alpha": "9", "others": ["1"]},
+        half_line("3"),
+    ),
+    Point(
         "eq-27",
         "One other record with gradient zero: the reduction to collinear gradients of full norm, which move P and Q "
         "together, bounds too little. P is the client's sum with the added record, Q the mixture on the right.",

@@ -1,0 +1,69 @@
+"""The inequalities of the repaired Theorem 4.1, one by one, integrated in the plane for a given data set."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reproduce.papers.random_participation.quadrature import shared_out_delta, weights
+from reproduce.papers.second_routes import Mixture, client_pair, grid_divergence
+
+__all__ = ["proof_steps"]
+
+
+def proof_steps(
+    epsilon: float,
+    direction: str,
+    others: NDArray[np.float64],
+    record: NDArray[np.float64],
+    shares: NDArray[np.float64],
+    *,
+    p: float,
+    q: float,
+    sigma: float,
+    points: int = 161,
+) -> dict[str, float]:
+    """What the proof compares: the divergence, shared out (step 3), equal gradients (4), best shares (5).
+
+    Args:
+        epsilon: >= 0. direction: "remove" or "add".
+        others: gradients of the other records, shape (d, 2), norms at most 1.
+        record: gradient of the differing record, shape (2,), norm at most 1.
+        shares: of silence, one for each subset of the others, shape (2^d,), >= 0, adding up to 1.
+        p, q: rates in (0, 1]. sigma: noise on the sum, > 0.
+        points: of the grid on each axis.
+
+    Returns:
+        four numbers, by the name of their step; each is at most the next but the last, which is the least
+        of all "equal gradients" over the shares.
+    """
+    d = len(others)
+    factor, w1, w0 = weights(epsilon, p, q, direction)
+    subsets = np.array(list(product((0, 1), repeat=d))).reshape(2**d, d)
+    sizes = subsets.sum(1)
+    chances = q**sizes * (1 - q) ** (d - sizes)
+    pair = client_pair(others, record, p, q)
+    true = grid_divergence(*(pair if direction == "remove" else pair[::-1]), sigma, np.exp(epsilon))
+
+    def terms(gradients: NDArray[np.float64], x: NDArray[np.float64]) -> float:
+        """factor times the sum over S of Int [pi M+ - w1 pi M- - t N_0]_+ at these gradients."""
+        total = 0.0
+        for mean, chance, share in zip(subsets @ gradients, chances, shares, strict=True):
+            ahead, behind = (mean + x, mean) if direction == "remove" else (mean, mean + x)
+            second = Mixture(np.array([w1 * chance, w0 * share]), np.array([behind, 0 * mean]))
+            first = Mixture(np.array([chance]), ahead[None])
+            total += grid_divergence(first, second, sigma, 1.0, points)
+        return factor * total
+
+    if factor == 0:
+        return {"divergence": true, "shared out": 0.0, "equal gradients": 0.0, "best shares": 0.0}
+    along = np.array([1.0, 0.0])
+    opposed = along if direction == "remove" else -along
+    return {
+        "divergence": true,
+        "shared out": terms(others, record),
+        "equal gradients": terms(np.tile(opposed, (d, 1)), along),
+        "best shares": shared_out_delta(epsilon, direction, d=d, p=p, q=q, sigma=sigma),
+    }
