@@ -12,12 +12,12 @@ is right and the contradiction is certain. The second half has one function a pa
 """
 
 # fmt: off
-# A formula stays on its line.
 import json
 import re
 import sys
 from collections import namedtuple
 from collections.abc import Iterable, Mapping
+from itertools import product
 from math import comb, factorial, prod
 from pathlib import Path
 from types import SimpleNamespace as Values
@@ -25,7 +25,7 @@ from types import SimpleNamespace as Values
 from flint import arb, ctx, fmpq
 
 ctx.prec = 400  # bits
-DIGITS, ZERO, ONE = 20, fmpq(0), fmpq(1)
+DIGITS, ZERO, ONE, SUM = 20, fmpq(0), fmpq(1), "exp(epsilon) Q(S) + delta"
 FOLDER = Path(__file__).resolve().parents[1] / "figures"
 
 def require(condition: object, reason: str) -> None:
@@ -133,19 +133,17 @@ def numbers_of(name: str, file: dict) -> dict[str, object]:
     require(set(file) == keys, f"the entries must be {sorted(keys)}")
     if isinstance(said, Claim):
         left, relation, right = said[:3]
-        wrong = {"<=": left > right, "<": left >= right, "=": left != right}[relation]
-        require(wrong, f"the numbers do not contradict {relation}")
+        require({"<=": left > right, "<": left >= right, "=": left != right}[relation], "no contradiction")
         result = {"left": left, "right": right}
     else:
         P, Q = written(file["P"]), written(file["Q"])
         require(said.laws in ((), (P, Q)), "the mechanism has other laws")
         require(set(file["event"]) <= {part.outcome for part in [*P, *Q]}, "an unknown outcome")
         first, second = probability(P, file["event"]), probability(Q, file["event"])
-        result = {"P(S)": first, "Q(S)": second, "delta": said.delta}
         require(said.epsilon is not None or second == 0, "Q(S) is not 0")
-        result |= {} if said.epsilon is None else {"epsilon": said.epsilon}
-        right = said.delta + (ZERO if said.epsilon is None else exp(said.epsilon) * second)
-        result["exp(epsilon) Q(S) + delta"] = right
+        result = {"P(S)": first, "Q(S)": second, "delta": said.delta, "epsilon": said.epsilon}
+        result = {name: value for name, value in result.items() if value is not None}
+        result[SUM] = right = said.delta + (ZERO if said.epsilon is None else exp(said.epsilon) * second)
         require(said.delta >= 0 and first > right, "the event does not break the promise")
     require(file["claim"] == f"{paper}/derivations/{stem.split('--')[0]}", "another claim's name")
     require(not re.search(r"\d", file["says"]), "a digit in the text cannot be checked")
@@ -164,8 +162,7 @@ def main() -> int:
     paths, refused = sorted(FOLDER.glob("*/certificates/*.json")), 0
     for path in paths:
         try:
-            check(path)
-            verdict = "proved"
+            verdict = check(path) or "proved"
         except Exception as fault:  # whatever goes wrong, the certificate proves nothing
             verdict, refused = f"REFUSED: {type(fault).__name__}: {fault}", refused + 1
         print(f"{path.parts[-3]}/{path.stem}: {verdict}")
@@ -176,10 +173,9 @@ def main() -> int:
 
 def draws(chances: list) -> list[tuple]:
     """(0-1 vector, probability) for independent events with these probabilities."""
-    result: list[tuple] = [((), ONE)]
-    for p in chances:
-        result = [((*b, bit), w * (p if bit else 1 - p)) for b, w in result for bit in (0, 1)]
-    return [(b, w) for b, w in result if w != 0]
+    vectors = product((0, 1), repeat=len(chances))
+    weighed = ((b, prod((p if bit else 1 - p for bit, p in zip(b, chances, strict=True)), start=ONE)) for b in vectors)
+    return [(b, w) for b, w in weighed if w != 0]
 
 def dot(*factors: Iterable) -> object:
     """The sum of the products of what is at the same place."""
@@ -191,11 +187,9 @@ def theorem_4_1(p: fmpq, q: fmpq, d: int, noise: fmpq, alpha: fmpq) -> tuple:
     c1 = (1 - p) / (1 - p * q) * (1 - growth / alpha)  # "c1 = (1-p)/(1-pq) (1 - e^(epsilon-epsilon'))"
     c2 = p * (1 - q) / (1 - p * q) * (1 - growth / alpha) + growth / alpha  # "c2 = p(1-q)/(1-pq) (1 - e^..) + e^.."
     bins = [comb(d, i) * q**i * (1 - q) ** (d - i) for i in range(d + 1)]
-
     def balance(z: arb) -> arb:  # (7), divided by N(z, 0, sigma^2)
         n = [exp((i * z - fmpq(i * i, 2)) / noise) for i in range(d + 2)]
         return sum(b * (n[i + 1] - alpha * c2 * n[i]) for i, b in enumerate(bins)) - alpha * c1
-
     low, high = arb(-64), arb(64)
     for _ in range(120):  # "z* is the solution"; the sum changes its sign once
         middle = (low + high) / 2

@@ -37,6 +37,7 @@ __all__ = [
     "OnlyLocalSampling",
     "RandomParticipation",
     "WeakClientSampling",
+    "log_count_bound",
 ]
 
 _CELLS = 4_000_000
@@ -48,8 +49,19 @@ _NOISELESS = {"upper": 1e-5, "paper": 1e-5, "lower": 0.03}
 _COMPOSED_COSINES = (0.0, 0.3, 0.6, 0.9, 1.0)
 
 
-def _log_upper(epsilon, s, p, q, d: int, direction: str) -> np.ndarray:
-    """The repaired Theorem 4.1 (see `upper`) in chunks; all arrays of shape (n,)."""
+def log_count_bound(
+    epsilon: np.ndarray, s: np.ndarray, p: np.ndarray, q: np.ndarray, d: int, direction: str
+) -> np.ndarray:
+    """log of the repaired Theorem 4.1 (see `upper`), which reveals how many other records were drawn.
+
+    Args:
+        epsilon, s, p, q: epsilon >= 0, noise multiplier > 0 and rates in (0, 1], shape (n,).
+        d: number of other records, >= 1.
+        direction: "add" or "remove".
+
+    Returns:
+        shape (n,), -inf where nothing leaks beyond epsilon.
+    """
     factor, log_w1, log_w0 = weights(epsilon, p, q, direction)
     result = np.full(epsilon.shape, -np.inf)
     usable = np.flatnonzero(np.isfinite(factor))
@@ -126,7 +138,7 @@ class RandomParticipation(Mechanism):
                 result[some] = log_aligned(*chosen, direction, charged=False)
             else:
                 # A client without other records is one of the data sets, hence below either bound.
-                bound = _log_upper if method == "upper" else _log_lower
+                bound = log_count_bound if method == "upper" else _log_lower
                 result[some] = np.maximum(result[some], bound(*chosen, direction))
         return result.reshape(shape)
 
