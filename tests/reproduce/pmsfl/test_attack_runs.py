@@ -87,7 +87,9 @@ def test_tasks_carry_what_a_run_needs():
     expected = [(RUN, config, seed) for config in (WEIGHTS, MASKS) for seed in (0, 1)]
     assert tasks == expected
     assert WEIGHTS.keys() | MASKS.keys() == TINY.keys()
-    assert all(config[key] == TINY[key] for _, config, _ in tasks for key in config.keys() - {"masks"})
+    assert all(
+        config[key] == TINY[key] for _, config, _ in tasks for key in config.keys() - {"masks"}
+    )
 
 
 def test_figures_without_masks_attack_weights_only():
