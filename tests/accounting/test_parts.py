@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from dp_accounting import GaussianDpEvent, LaplaceDpEvent, PoissonSampledDpEvent
@@ -186,8 +188,10 @@ def test_certain_losses_add_up():
         privacy_parameters=DifferentialPrivacyParameters(0.5, 1e-3),
         value_discretization_interval=1e-3,
     )
-    for rounds in (1, 4):
-        run = compose([fails, GaussianMechanism(10.0)], rounds)
+    for rounds, parts in itertools.product(
+        (1, 4), itertools.permutations([fails, GaussianMechanism(10.0)])
+    ):
+        run = compose(parts, rounds)
         assert run.delta(20.0) == pytest.approx(1 - (1 - 1e-3) ** rounds, rel=1e-9)
         assert run.tpr_at_fpr(0.0) == pytest.approx(1 - (1 - 1e-3) ** rounds, rel=1e-6)
     with pytest.raises(ValueError, match="delta must exceed the numerical error"):
