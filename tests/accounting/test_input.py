@@ -191,6 +191,14 @@ def test_calibration_of_a_composition():
     assert sigma == pytest.approx(2 * single, rel=2e-3)
 
 
+@pytest.mark.parametrize("guess", [0.02, 1.0, 4.0, 900.0, 1e9])
+def test_calibration_finds_the_same_sigma_from_any_guess(guess):
+    want = calibrate_sigma(GaussianMechanism, epsilon=1.0, delta=1e-5)
+    found = calibrate_sigma(GaussianMechanism, epsilon=1.0, delta=1e-5, guess=guess)
+    assert found == pytest.approx(want, rel=2e-7)
+    assert GaussianMechanism(found).delta(1.0) <= 1e-5 * (1 + 1e-14)
+
+
 def test_printed_theorem_is_met_without_noise():
     """Section 6.2: delta stays below 1e-6 however small sigma is, so no sigma is the smallest."""
 
@@ -213,6 +221,8 @@ def test_printed_theorem_is_met_without_noise():
         ({"delta": 0.0}, "delta must be"),
         ({"delta": 1.0}, "delta must be"),
         ({"method": "best"}, "method must be one of"),
+        ({"guess": 0.0}, "guess must be positive"),
+        ({"guess": [1.0, 2.0]}, "guess must be one number"),
         ({"bounds": (0.0, 1.0)}, "bounds must be"),
         ({"bounds": (1e-2, 0.5)}, "bounds must reach"),
         ({"bounds": (50.0, 100.0)}, "bounds must start below"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from dp_accounting import GaussianDpEvent, LaplaceDpEvent, PoissonSampledDpEvent
@@ -101,6 +103,18 @@ def test_lower_bounds_of_several_schemes_stay_below():
         assert np.all(compose(part, 5).delta(EPSILON, method="lower") <= upper)
 
 
+def test_a_part_of_tiny_losses_does_not_spoil_the_lower_bound():
+    """Rounding downwards drops most losses of such a part; alone, it once was an IndexError."""
+    tiny = compose(PoissonGaussian(40.0, rate=2e-5), 78)
+    assert tiny.delta(0.0, method="lower") == tiny.delta(0.1, method="lower") == 0.0
+    assert compose(tiny, [1, 2]).epsilon(1e-5, method="lower").tolist() == [0.0, 0.0]
+    other = compose(GaussianMechanism(5.0), 4)
+    want = other.delta(EPSILON, method="lower")
+    found = compose([tiny, other]).delta(EPSILON, method="lower")
+    np.testing.assert_allclose(found, want, rtol=1e-9, atol=1e-13)
+    assert compose([tiny, compose(tiny, 2)]).delta(0.1, method="lower") == 0.0
+
+
 @pytest.mark.parametrize("method", ["upper", "lower"])
 def test_a_curve_is_what_each_number_of_rounds_gives(method):
     rounds = np.array([100, 1, 10, 10])
@@ -174,8 +188,10 @@ def test_certain_losses_add_up():
         privacy_parameters=DifferentialPrivacyParameters(0.5, 1e-3),
         value_discretization_interval=1e-3,
     )
-    for rounds in (1, 4):
-        run = compose([fails, GaussianMechanism(10.0)], rounds)
+    for rounds, parts in itertools.product(
+        (1, 4), itertools.permutations([fails, GaussianMechanism(10.0)])
+    ):
+        run = compose(parts, rounds)
         assert run.delta(20.0) == pytest.approx(1 - (1 - 1e-3) ** rounds, rel=1e-9)
         assert run.tpr_at_fpr(0.0) == pytest.approx(1 - (1 - 1e-3) ** rounds, rel=1e-6)
     with pytest.raises(ValueError, match="delta must exceed the numerical error"):

@@ -22,6 +22,7 @@ from repro._validate import integer
 __all__ = [
     "Losses",
     "convolved",
+    "filled",
     "losses",
     "on_grid",
     "one_sided",
@@ -102,6 +103,13 @@ def self_compositions(pmf: pld_pmf.PLDPmf, counts: Iterable[int]) -> Iterator[pl
         yield pld_pmf.DensePLDPmf(
             interval, first * count + low, kept, lost, pmf._pessimistic_estimate
         )
+
+
+def filled(pmf: pld_pmf.PLDPmf) -> pld_pmf.PLDPmf:
+    """The same losses; where rounding downwards has left none, a loss of 0 of no probability."""
+    if losses(pmf).mass.size:
+        return pmf
+    return pld_pmf.DensePLDPmf(losses(pmf).interval, 0, np.zeros(1), 0.0, rounded_up(pmf))
 
 
 def rounded_up(pmf: pld_pmf.PLDPmf) -> bool:

@@ -62,6 +62,8 @@ def calibrate_sigma(
         return np.log(max(value, 1e-300)) - np.log(delta)
 
     # Walk outwards: from one, because small sigmas are costly to evaluate and rarely needed.
+    if np.ndim(guess):
+        raise ValueError(f"guess must be one number, got {guess!r}")
     start = 0.0 if guess is None else float(np.log(positive("guess", guess)))
     up, down = (1.0, 0.3) if guess is None else (0.1, 0.1)
     left = right = float(np.clip(start, np.log(low), np.log(high)))

@@ -15,6 +15,7 @@ from repro._validate import broadcastable, integer
 from repro.accounting._composed import Composed, with_interval
 from repro.accounting._pld import (
     convolved,
+    filled,
     losses,
     on_grid,
     one_sided,
@@ -103,9 +104,10 @@ def _repeated(
 ) -> Iterator[list[pld_pmf.PLDPmf]]:
     """The losses of all pairs after each number of rounds."""
     if len(rounds) == 1:
-        yield [side.self_compose(rounds[0]) for side in singles]
+        yield [filled(side.self_compose(rounds[0])) for side in singles]
     else:
-        yield from map(list, zip(*(self_compositions(x, rounds) for x in singles), strict=True))
+        each = (map(filled, self_compositions(side, rounds)) for side in singles)
+        yield from map(list, zip(*each, strict=True))
 
 
 @dataclass(frozen=True)
@@ -220,7 +222,8 @@ class JointComposition(Composed):
 
     Formal guarantee: that of `Composed`. Each part is composed with itself on the grid that suits it, moved to
     a common grid in the safe direction, and convolved with the others. The explicit pairs of "lower" are
-    combined in their order: the first of every part, then the second, and so on.
+    combined in their order: the first of every part, then the second, and so on. A part whose losses are so
+    small that rounding downwards drops more than half of them is left out: releasing less is a lower bound.
 
     Attributes:
         parts: two or more.
@@ -232,7 +235,10 @@ class JointComposition(Composed):
         """See `Composed.runs`."""
         for runs in zip(*(part.runs(method, way, counts) for part in self.parts), strict=True):
             number = max(len(pairs) for pairs in runs)
-            yield [reduce(_joined, (x[min(j, len(x) - 1)] for x in runs)) for j in range(number)]
+            chosen = [[pairs[min(j, len(pairs) - 1)] for pairs in runs] for j in range(number)]
+            yield [
+                reduce(_joined, _kept(sides) if method == "lower" else sides) for sides in chosen
+            ]
 
     def transforms(self, count: int) -> int:
         """See `Composed.transforms`."""
@@ -261,6 +267,13 @@ class JointComposition(Composed):
     ) -> float | np.ndarray:
         """See `Composed.rdp`."""
         return sum(part.rdp(alpha, method=method, direction=direction) for part in self.parts)
+
+
+def _kept(sides: list[pld_pmf.PLDPmf]) -> list[pld_pmf.PLDPmf]:
+    """Those of which rounding downwards has kept at least half, or the one of which it kept the most."""
+    total = [losses(side).mass.sum() for side in sides]
+    heavy = [side for side, mass in zip(sides, total, strict=True) if mass >= 0.5]
+    return heavy or [sides[int(np.argmax(total))]]
 
 
 def _joined(first: pld_pmf.PLDPmf, second: pld_pmf.PLDPmf) -> pld_pmf.PLDPmf:
