@@ -97,9 +97,8 @@ def _values(found: Slices, done: Run, standing: Sequence[str]) -> Iterator[Mutan
         names = [name for name in standing if target in tested[name]]
         concerned = _concerned(found, places, names)
         for factor in FACTORS if concerned else ():
-            first = min(p for p in calls if any(p in found.places[name] for name in concerned))
-            yield Mutant(
-                f"{target}: value * {factor}", VALUE, f"{target}: value", first, concerned,
+            yield Mutant(  # before any call, whoever makes it: results may be cached
+                f"{target}: value * {factor}", VALUE, f"{target}: value", min(calls), concerned,
                 lambda target=target, factor=factor: _scale(target, factor),
             )  # fmt: skip
 
@@ -127,6 +126,10 @@ def _sources(found: Slices, done: Run, standing: Sequence[str]) -> Iterator[Muta
                     calls = places.setdefault((target.module, target.name), {})
                     calls.setdefault(place, set()).add(name)
     known = intercept.functions(rooms)
+    first: dict[tuple[str, str], int] = {}
+    for target, where in done.calls.items():
+        key = (target.module, target.name)
+        first[key] = min([*where, first.get(key, len(found.all))])
     for key in sorted(places):
         tree = intercept.tree(known[key])
         concerned = tuple(sorted(set().union(*places[key].values())))
@@ -134,7 +137,7 @@ def _sources(found: Slices, done: Run, standing: Sequence[str]) -> Iterator[Muta
             where = ".".join(key)
             yield Mutant(
                 f"{where}: {edit.text}", SOURCE, f"{where}: {edit.move} {edit.kind}",
-                min(places[key]), concerned,
+                first[key], concerned,
                 lambda key=key, tree=tree, edit=edit: _rewrite(
                     known[key], edits.edited(tree, edit)
                 ),
