@@ -115,7 +115,7 @@ def _changes(
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         if not _index(node, parents) and not (cell and isinstance(node.operand, ast.Constant)):
             yield "sign", 0, ast.UAdd
-    elif isinstance(node, ast.Compare):
+    elif isinstance(node, ast.Compare) and not (cell and _draws(node)):
         for part, operator in enumerate(node.ops):
             if type(operator) in _TURNED:
                 yield "comparison", part, _TURNED[type(operator)]

@@ -13,11 +13,14 @@ from typing import Any
 
 from reproduce.mutation import corrected, edits, intercept
 from reproduce.mutation.intercept import Target
-from reproduce.mutation.observed import Run, Slices, rooms, yardstick
+from reproduce.mutation.observed import Run, Slices, judging, rooms, yardstick
 from reproduce.mutation.watched import told, watching
 
 FACTORS = (1.02, 0.98)
 """By what returned values are multiplied."""
+
+COARSE = (2.0, 0.5)
+"""The same for a claim that is an order of curves."""
 
 VALUE, SOURCE, CELL, CORRECTED = "value", "source", "cell", "corrected"
 
@@ -85,23 +88,35 @@ def _tested(found: Slices, done: Run, name: str) -> set[Target]:
         if target.module.startswith(own)
         or any(kind == "__main__" or kind.startswith(own) for kind in kinds)
     }
+    near = {one for one in near if not judging(one.module)}
     tested = {one for one in near if not yardstick(one.module)}
     return tested or near
 
 
 def _values(found: Slices, done: Run, standing: Sequence[str]) -> Iterator[Mutant]:
-    """Returned values times a factor, one function, class and method at a time."""
+    """Returned values times a factor, one function, class and method at a time.
+
+    A value that only the library asks for counts like the code that it is made by (`SOURCE`). An order of curves
+    is no statement about 2 %: there the factors are `COARSE`.
+    """
     tested = {name: _tested(found, done, name) for name in standing}
+    kinds_of = {one.id: one.kind for one in found.entry.claims}
+    asking = ("__main__", f"reproduce.papers.{found.entry.paper}.")
     for target, calls in sorted(done.calls.items(), key=lambda pair: str(pair[0])):
         places = {place for place, kinds in calls.items() if "scales" in kinds}
         names = [name for name in standing if target in tested[name]]
-        concerned = _concerned(found, places, names)
-        for factor in FACTORS if concerned else ():
-            first = min(p for p in calls if any(p in found.places[name] for name in concerned))
-            yield Mutant(
-                f"{target}: value * {factor}", VALUE, f"{target}: value", first, concerned,
-                lambda target=target, factor=factor: _scale(target, factor),
-            )  # fmt: skip
+        asked = any(f"{kind}.".startswith(asking) for kinds in calls.values() for kind in kinds)
+        for factors, coarse in ((FACTORS, False), (COARSE, True)):
+            own = [name for name in names if (kinds_of[name] == "order") == coarse]
+            if not asked:
+                own = [name for name in own if kinds_of[name] == "derivation"]
+            concerned = _concerned(found, places, own)
+            for factor in factors if concerned else ():
+                kind = VALUE if asked else SOURCE
+                yield Mutant(  # before any call, whoever makes it: results may be cached
+                    f"{target}: value * {factor}", kind, f"{target}: value", min(calls), concerned,
+                    lambda target=target, factor=factor: _scale(target, factor),
+                )  # fmt: skip
 
 
 def _scale(target: Target, factor: float) -> None:
@@ -127,6 +142,10 @@ def _sources(found: Slices, done: Run, standing: Sequence[str]) -> Iterator[Muta
                     calls = places.setdefault((target.module, target.name), {})
                     calls.setdefault(place, set()).add(name)
     known = intercept.functions(rooms)
+    first: dict[tuple[str, str], int] = {}
+    for target, where in done.calls.items():
+        key = (target.module, target.name)
+        first[key] = min([*where, first.get(key, len(found.all))])
     for key in sorted(places):
         tree = intercept.tree(known[key])
         concerned = tuple(sorted(set().union(*places[key].values())))
@@ -134,7 +153,7 @@ def _sources(found: Slices, done: Run, standing: Sequence[str]) -> Iterator[Muta
             where = ".".join(key)
             yield Mutant(
                 f"{where}: {edit.text}", SOURCE, f"{where}: {edit.move} {edit.kind}",
-                min(places[key]), concerned,
+                first[key], concerned,
                 lambda key=key, tree=tree, edit=edit: _rewrite(
                     known[key], edits.edited(tree, edit)
                 ),
@@ -182,7 +201,7 @@ def possible(found: Slices, name: str, wanted: Callable[[str], bool]) -> Iterato
         where = ".".join(key)
         if not wanted(where):
             continue
-        yield from (f"{where}: value * {factor}" for factor in FACTORS)
+        yield from (f"{where}: value * {factor}" for factor in FACTORS + COARSE)
         own = key[0].startswith((f"repro.accounting.{paper}.", f"reproduce.papers.{paper}."))
         tree = intercept.tree(function) if own else None
         changes = edits.edits(tree, cell=False) if tree is not None else ()

@@ -126,6 +126,11 @@ def yardstick(module: str) -> bool:
     return module.rpartition(".")[2].startswith(YARDSTICKS)
 
 
+def judging(module: str) -> bool:
+    """Whether a module holds what a paper's verdicts are made with, and no statement under test."""
+    return bool({"claims", "verdicts"} & set(module.rpartition(".")[2].split("_")))
+
+
 def rooms(paper: str) -> tuple[str, ...]:
     """Where the functions are whose calls are seen."""
     return ("repro.accounting.", f"reproduce.papers.{paper}.")

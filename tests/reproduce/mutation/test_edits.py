@@ -42,6 +42,7 @@ def test_kinds(source, expected):
         "y = [1] + b",
         "y = f'{2 * x}'",
         "y = rng.normal(size=3) * 2",
+        "y = rng.uniform(size=3) < x",
         "y = np.allclose(a, b, rtol=2 * x)",
         "book.check('one', ok, f'{2 * x}', 'x - 1')",
         "y = 1 + 1e-9",
