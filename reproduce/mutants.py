@@ -188,10 +188,11 @@ def summary(rows: Sequence[Mapping[str, Any]], known: Sequence[Survivor]) -> dic
 
 def report(paper: str, told: Mapping[str, Any]) -> str:
     """What is printed of one paper."""
+    share = f"{told['share']:.1%}" if told["mutants"] else "nothing was tried"
     lines = [
         f"{paper}: {told['mutants']} mutants, {told['caught']} caught ({told['changed']} by another verdict, "
         f"{told['raised']} by a failing cell, {told['timeout']} do not end), survivors: {told['with reason']} with a "
-        f"reason, {told['without']} without; {told['share']:.1%}. Left out: {told['safer']} safer, {told['same']} "
+        f"reason, {told['without']} without; {share}. Left out: {told['safer']} safer, {told['same']} "
         f"without effect on a comparison. Refuted claims without a corrected form to try: {told['no correction']}."
     ]
     for row in told["survivors"]:

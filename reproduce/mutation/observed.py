@@ -21,6 +21,7 @@ from reproduce.mutation import intercept
 from reproduce.mutation.intercept import Target
 from reproduce.mutation.watched import Watch, attach, judgement, told, watching
 from reproduce.slices import Statement
+from reproduce.verdicts import Verdicts
 
 YARDSTICKS = ("second_routes", "search")
 """Modules of a paper that hold the other side of a comparison. They are mutated where a claim calls nothing else."""
@@ -28,7 +29,10 @@ YARDSTICKS = ("second_routes", "search")
 
 @dataclass
 class Run:
-    """What the unchanged statements did: the calls, seconds and errors of each, and what they left."""
+    """What the unchanged statements did: the calls, seconds and errors of each, and what they left.
+
+    `judges` are the functions that return a truth value or are given the workbook to record a verdict.
+    """
 
     calls: dict[Target, dict[int, set[str]]] = field(default_factory=dict)
     seconds: dict[int, float] = field(default_factory=dict)
@@ -148,7 +152,8 @@ def _observe(bench: Bench) -> Run:
             kinds.add(intercept.caller())
             if "scales" not in kinds and intercept.scales(value):
                 kinds.add("scales")
-            if judgement(value):
+            given = [*args, *kwargs.values()]
+            if judgement(value) or any(isinstance(one, Verdicts) for one in given):
                 done.judges.add(".".join(key))
             return value
 
