@@ -82,7 +82,7 @@ def results(entry: Figure, folder: Path) -> dict[str, dict[str, Any]]:
 def deciding(found: Mapping[str, Mapping[str, Any]], claim_id: str) -> str:
     """The profile whose verdict on a claim counts: the highest that tests it.
 
-    Where none does, the highest with a verdict at all; "" where there is none.
+    Where none does, the highest that has runs for it, then the highest with a verdict at all; "" where there is none.
     """
     rows = {
         profile: row["verdict"]
@@ -91,7 +91,8 @@ def deciding(found: Mapping[str, Mapping[str, Any]], claim_id: str) -> str:
         if row["id"] == claim_id
     }
     tested = [p for p, verdict in rows.items() if verdict not in (claims.NOT_TESTED, *claims.OPEN)]
-    return (tested or [*rows] or [""])[-1]
+    run = [p for p, verdict in rows.items() if verdict != claims.PENDING]
+    return (tested or run or [*rows] or [""])[-1]
 
 
 def headline_profile(entry: Figure, found: Mapping[str, Mapping[str, Any]]) -> str:

@@ -53,7 +53,8 @@ def result(profile, **verdicts):
         ("not tested", "not tested", "desk"),
         ("not tested", "reproduced", "desk"),
         ("reproduced", "not yet", "quick"),
-        ("not tested", "not yet", "desk"),
+        ("not tested", "not yet", "quick"),
+        ("not yet", "not yet", "desk"),
     ],
 )
 def test_the_highest_profile_that_tests_a_claim_decides_it(toy, quick, desk, used):
