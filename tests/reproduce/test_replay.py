@@ -143,7 +143,12 @@ def test_interrupting_leaves_the_notebook_as_it_was(toy):
     )
     before = notebook().read_bytes()
     call = [sys.executable, "-m", "reproduce.references", FIG1]
-    process = subprocess.Popen(call, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        call,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell may ignore it
+    )
     started = notebook().with_name("started")
     while not started.exists():
         assert process.poll() is None
