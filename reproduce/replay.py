@@ -65,12 +65,17 @@ def command(
 
 
 def was_executed(entry: Figure) -> bool:
-    """Whether `make all` has executed a notebook, and nothing that it depends on has changed since."""
+    """Whether `make all` has executed a notebook, and nothing that it depends on has changed since.
+
+    Its texts count, too: tables link to its headings, while a new heading alone makes no figure stale.
+    """
     where = Destination(entry.id)
     if state.reasons(where, fingerprint.of_figure(entry, where.profile)):
         return False
     known = state.read(where).get("executed")
-    return where.executed.is_file() and state.sha256(where.executed) == known
+    if not where.executed.is_file() or state.sha256(where.executed) != known:
+        return False
+    return sources.headings(where.executed) == sources.headings(entry.notebook)
 
 
 def replay(ids: Sequence[str], jobs: int, keep: bool = False) -> bool:
