@@ -4,11 +4,11 @@
 
 Run by `python.sh` with any Python that is new enough; standard library only. An active virtual or
 conda environment is used when it holds every pinned version. Otherwise `.venv` is made with pip
-from `requirements.lock`. A stamp with a hash of what went in is written last, so that a `.venv`
-left unfinished by a kill is told from a whole one and made again, and one that is out of date is
-brought up to date. Of several processes that want it at once, one works and the others wait. A
-`.venv` that is a link to a folder elsewhere is shared with other checkouts: it is used where it
-fits, and never changed.
+from `requirements.lock`, without a network where pip's `find-links` folder holds every wheel. A
+stamp with a hash of what went in is written last, so that a `.venv` left unfinished by a kill is
+told from a whole one and made again, and one that is out of date is brought up to date. Of several
+processes that want it at once, one works and the others wait. A `.venv` that is a link to a folder
+elsewhere is shared with other checkouts: it is used where it fits, and never changed.
 """
 
 from __future__ import annotations
@@ -209,7 +209,9 @@ def _make(python: Path) -> None:
     terminal = sys.stderr.isatty()
     pip = ("-m", "pip", "install", "--disable-pip-version-check", "--no-input")
     loud = () if terminal else ("--quiet",)
-    if not _call(python, *pip, *loud, "-r", LOCK):
+    # Where find-links names a folder that holds every wheel, no index is asked and none need answer.
+    at_hand = _call(python, *pip, "--no-index", "-r", LOCK, quiet=True)
+    if not at_hand and not _call(python, *pip, *loud, "-r", LOCK):
         raise EnvironmentProblem(
             f"pip could not install {LOCK.name} (the reason is above; no network, or a full "
             "disk?); run make again when that is mended"

@@ -113,19 +113,22 @@ def test_installed_ignores_local_labels_and_spelling(tmp_path, monkeypatch):
     assert environment.installed() == {"torch": "2.13.0", "dp-accounting": "0.6.0"}
 
 
+FROM_INDEX = ["-m venv", "--no-index", "-r", "-e"]
+
+
 class Place:
     """A project folder of its own, and stand-ins for the programs that would be run in it."""
 
     def __init__(self, root: Path) -> None:
         self.root, self.venv = root, root / ".venv"
         self.calls: list[str] = []
-        self.failing: set[str] = set()
+        self.failing = {"--no-index"}
         (root / "pyproject.toml").write_text("[project]\n")
         (root / "requirements.lock").write_text("a==1\n")
 
     def call(self, program, *arguments, quiet=False):
         text = " ".join(map(str, arguments))
-        step = next(word for word in ("--check", "-m venv", "-r ", "-e ") if word in text).strip()
+        step = next(word for word in ("--check", "-m venv", "--no-index", "-r ", "-e ") if word in text).strip()
         self.calls.append(step)
         if step == "-m venv" and step not in self.failing:
             (self.venv / "bin").mkdir(parents=True)
@@ -144,9 +147,15 @@ def place(tmp_path, monkeypatch):
 
 def test_made_once(place):
     assert environment.own() == place.venv / "bin/python"
-    assert place.calls == ["-m venv", "-r", "-e"]
+    assert place.calls == FROM_INDEX
     environment.own()
-    assert len(place.calls) == 3
+    assert place.calls == FROM_INDEX
+
+
+def test_wheels_at_hand_need_no_index(place):
+    place.failing = {"-r"}
+    environment.own()
+    assert place.calls == ["-m venv", "--no-index", "-e"]
 
 
 def test_half_made_is_made_again_from_scratch(place):
@@ -156,10 +165,10 @@ def test_half_made_is_made_again_from_scratch(place):
     ):
         environment.own()
     (place.venv / "half-a-package").touch()
-    place.failing.clear()
+    place.failing.remove("-r")
     place.calls.clear()
     environment.own()
-    assert place.calls == ["-m venv", "-r", "-e"]
+    assert place.calls == FROM_INDEX
     assert not (place.venv / "half-a-package").exists()
 
 
@@ -178,7 +187,7 @@ def test_changed_pins_update_it(place, name, more):
     place.calls.clear()
     place.failing.add("--check")  # what is installed does not meet the new pins
     environment.own()
-    assert place.calls == ["--check", "-r", "-e"]
+    assert place.calls == ["--check", "--no-index", "-r", "-e"]
     assert environment._whole()
 
 
@@ -262,7 +271,7 @@ def test_interpreter_that_is_gone_means_a_new_environment(place):
     (place.venv / "bin/python").symlink_to(place.root / "nowhere")
     place.calls.clear()
     environment.own()
-    assert place.calls == ["-m venv", "-r", "-e"]
+    assert place.calls == FROM_INDEX
 
 
 @contextmanager
@@ -292,7 +301,7 @@ def test_a_second_process_waits_and_finds_it_made(place, monkeypatch):
         monkeypatch.setattr(environment, "_say", say)
         environment.own()
     assert waiting == ["another make is preparing .venv; waiting"]
-    assert place.calls == ["-m venv", "-r", "-e"]
+    assert place.calls == FROM_INDEX
 
 
 def test_settings_put_this_folder_first(monkeypatch):
