@@ -6,14 +6,16 @@ Whatever is wrong in it is one `CatalogueError` that names the file and the key.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from reproduce import paths
 from reproduce.claims import Claim, ClaimError, Condition, names_of
 from reproduce.parameters import ParameterError, check, declared
+
+_Entry = TypeVar("_Entry", Claim, Condition)
 
 PROFILES = ("quick", "desk", "long", "paper")
 """The parameter sets, from seconds on any laptop to the paper's own in full."""
@@ -207,38 +209,39 @@ def _check_tolerances(where: str, table: dict[str, Any]) -> None:
 
 def _claims(where: str, figure_id: str, tables: list[Any], free: list[Any]) -> tuple[Claim, ...]:
     """The claims of a figure; parameters that are `free` for the figure are so for each claim."""
-    found: dict[str, Claim] = {}
-    for number, table in enumerate(tables, start=1):
-        place = f"{where}.claims, entry {number}"
-        if not isinstance(table, dict):
-            raise CatalogueError(f"{place} must be a table")
-        try:
-            claim = Claim.from_table(figure_id, table)
-            claim = replace(claim, free=(*names_of(f"{where}.free", free), *claim.free))
-        except (ClaimError, AttributeError, TypeError) as problem:
-            raise CatalogueError(f"{place}: {problem}") from None
+
+    def build(table: dict[str, Any]) -> Claim:
+        claim = Claim.from_table(figure_id, table)
         if not re.fullmatch(r"[A-Za-z0-9_.-]+", str(claim.id)):
-            raise CatalogueError(f"{place}: id {claim.id!r} must be letters, digits and _ . -")
-        if claim.id in found:
-            raise CatalogueError(f"{place}: id {claim.id!r} is there twice")
-        found[claim.id] = claim
-    return tuple(found.values())
+            raise ClaimError(f"id {claim.id!r} must be letters, digits and _ . -")
+        return replace(claim, free=(*names_of(f"{where}.free", free), *claim.free))
+
+    return _entries(f"{where}.claims", tables, build)
 
 
 def _conditions(where: str, figure_id: str, tables: list[Any]) -> tuple[Condition, ...]:
     """The conditions of a figure."""
-    found: dict[str, Condition] = {}
+    return _entries(
+        f"{where}.conditions", tables, lambda table: Condition.from_table(figure_id, table)
+    )
+
+
+def _entries(
+    where: str, tables: list[Any], build: Callable[[dict[str, Any]], _Entry]
+) -> tuple[_Entry, ...]:
+    """What a list of tables describes, each with an id of its own."""
+    found: dict[str, _Entry] = {}
     for number, table in enumerate(tables, start=1):
-        place = f"{where}.conditions, entry {number}"
+        place = f"{where}, entry {number}"
         if not isinstance(table, dict):
             raise CatalogueError(f"{place} must be a table")
         try:
-            condition = Condition.from_table(figure_id, table)
-        except ClaimError as problem:
+            entry = build(table)
+        except (ClaimError, AttributeError, TypeError) as problem:
             raise CatalogueError(f"{place}: {problem}") from None
-        if condition.id in found:
-            raise CatalogueError(f"{place}: id {condition.id!r} is there twice")
-        found[condition.id] = condition
+        if entry.id in found:
+            raise CatalogueError(f"{place}: id {entry.id!r} is there twice")
+        found[entry.id] = entry
     return tuple(found.values())
 
 

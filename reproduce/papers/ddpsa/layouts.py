@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
 from repro.report import style
+from reproduce.papers.words import power_of_ten
 
 WIDTH = 7.0
 """Inches: the width of a page."""
@@ -29,8 +30,6 @@ HOLLOW: dict[str, Any] = {
 }
 """The mark of a published number."""
 
-_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-
 
 def power(value: float, digits: int = 2) -> str:
     """`2.8·10⁻¹²`; numbers from 0.001 to 99,999 plainly, with `digits` significant digits."""
@@ -40,8 +39,8 @@ def power(value: float, digits: int = 2) -> str:
         places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
         return f"{value:,.{places}f}"
     mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
-    raised = str(int(exponent)).translate(_RAISED)
-    return f"10{raised}" if float(mantissa) == 1 else f"{mantissa}·10{raised}"
+    raised = power_of_ten(int(exponent))
+    return raised if float(mantissa) == 1 else f"{mantissa}·{raised}"
 
 
 def spread(mean: float, low: float, high: float, digits: int = 2) -> str:
@@ -52,7 +51,7 @@ def spread(mean: float, low: float, high: float, digits: int = 2) -> str:
     unit = 10.0**exponent
     places = digits - 1
     texts = (f"{x / unit:.{places}f}" for x in (mean, low, high))
-    return "{} [{}, {}]·10{}".format(*texts, str(exponent).translate(_RAISED))
+    return "{} [{}, {}]·{}".format(*texts, power_of_ten(exponent))
 
 
 def rows(
@@ -118,7 +117,7 @@ def decades(axis: Any, values: Sequence[float]) -> None:
 
 def _tick(value: float) -> str:
     exponent = round(math.log10(value))
-    return f"{10.0**exponent:g}" if -1 <= exponent <= 2 else f"10{str(exponent).translate(_RAISED)}"
+    return f"{10.0**exponent:g}" if -1 <= exponent <= 2 else power_of_ten(exponent)
 
 
 def label(ax: Axes, x: float, y: float, text: str, **options: Any) -> None:

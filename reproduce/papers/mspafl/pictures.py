@@ -14,6 +14,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
 
 from repro.report import style
+from reproduce.papers.words import power_of_ten
 
 Curves = Mapping[str, np.ndarray]
 """Label -> values of one curve, shape (n,)."""
@@ -38,7 +39,7 @@ def number(value: float) -> str:
     if value > 0 and value < 0.999e-3:
         power = int(np.floor(np.log10(value) + 1e-9))
         factor = value / 10.0**power
-        lifted = "10" + str(power).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+        lifted = power_of_ten(power)
         return lifted if abs(factor - 1) < 1e-6 else f"{factor:.2g}·{lifted}"
     return f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"
 

@@ -19,6 +19,7 @@ from matplotlib.ticker import (
 from numpy.typing import NDArray
 
 from repro.report import style
+from reproduce.papers.words import power_of_ten
 
 __all__ = [
     "beside_truth", "end_labels", "log_ticks", "noise_saved", "power", "renyi_picture", "run_lengths",
@@ -36,7 +37,7 @@ def power(value: float) -> str:
     """`10⁻⁵` for a power of ten, else the number."""
     exponent = round(float(np.log10(value))) if value > 0 else 0
     if value > 0 and abs(value / 10.0**exponent - 1) < 1e-9 and not 0 <= exponent <= 3:
-        return "10" + str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+        return power_of_ten(exponent)
     return f"{value:g}"
 
 

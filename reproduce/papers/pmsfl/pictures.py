@@ -344,6 +344,8 @@ def privacy_overview(
     )
     for axis in (top, masks_panel, run_panel):
         axis.set(xscale="log", yscale="log")
+    top.set_ylim(bottom=3e-3)  # room for the legends
+    run_panel.set_ylim(top=3e3)
     theorem.set_xticks(range(2, 13, 2))
     corners = ("lower left", "lower right", "upper left", "upper left")
     for axis, corner in zip(axes.ravel(), corners, strict=True):

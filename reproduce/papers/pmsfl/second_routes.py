@@ -13,6 +13,7 @@ from scipy.stats import binom
 
 from repro._validate import broadcastable, in_unit, integer, positive
 from repro.accounting._gaussian import log_sum
+from repro.accounting.pmsfl import printed
 from repro.accounting.pmsfl.printed import finite_numbers, margin
 
 
@@ -121,6 +122,27 @@ def inversion_errors(
     _fits("x", x, weights.shape[1:])
     smashed = (weights * mask) @ x
     return np.linalg.norm(x - np.linalg.pinv(weights * guesses) @ smashed, axis=-1)
+
+
+def guess_bounds(
+    weights: np.ndarray, mask: np.ndarray, keep: np.ndarray, x: np.ndarray, spectrum: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Chance, bound of Theorem 1 and error over |x| of every guess of a mask that can be drawn and inverted.
+
+    Args:
+        weights, mask, keep: shape (m, n), m n at most 16.
+        x: (n,).
+        spectrum: "eigenvalues", as printed, or "singular values".
+
+    Returns:
+        three arrays of one shape, one entry a guess.
+    """
+    guesses = all_masks(weights.size).reshape(-1, *weights.shape)
+    chance = mask_chances(guesses.reshape(len(guesses), -1), keep.ravel())
+    terms = printed.reconstruction_bound(weights, mask, guesses, spectrum=spectrum)
+    errors = inversion_errors(weights, mask, guesses, x) / np.linalg.norm(x)
+    some = (chance > 0) & np.isfinite(terms)
+    return chance[some], terms[some], errors[some]
 
 
 def averaging_errors(

@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from repro.report import style
 from reproduce.papers.random_participation.direct_labels import Line, write_labels
-from reproduce.papers.random_participation.words import decimal, exponential
+from reproduce.papers.random_participation.words import decimal
+from reproduce.papers.words import power_of_ten
 
 __all__ = ["corridor", "plain_ticks"]
 
@@ -105,7 +106,7 @@ def _tick(value: float, raised: bool) -> str:
     """A tick in plain digits, or as a power of ten like its neighbours."""
     exponent = round(math.log10(value))
     whole = raised and abs(value / 10.0**exponent - 1) < 1e-6 and value != 1
-    return exponential(exponent) if whole else decimal(float(f"{value:.6g}"))
+    return power_of_ten(exponent) if whole else decimal(float(f"{value:.6g}"))
 
 
 # Inner parts --------------------------------------------------------------------------------------

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-__all__ = ["decimal", "exponential", "listed", "power", "times"]
+from reproduce.papers.words import power_of_ten
 
-_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+__all__ = ["decimal", "listed", "power", "times"]
 
 
 def power(value: float, digits: int = 2) -> str:
@@ -23,12 +23,7 @@ def power(value: float, digits: int = 2) -> str:
     front = f"{value / 10.0**exponent:.{digits}g}"
     if front == "10":
         front, exponent = "1", exponent + 1
-    return exponential(exponent) if front == "1" else f"{front}·{exponential(exponent)}"
-
-
-def exponential(exponent: int) -> str:
-    """A power of ten, such as "10⁻⁵"."""
-    return "10" + str(exponent).translate(_RAISED)
+    return power_of_ten(exponent) if front == "1" else f"{front}·{power_of_ten(exponent)}"
 
 
 def decimal(value: float) -> str:
