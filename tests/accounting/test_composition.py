@@ -188,3 +188,11 @@ def test_paper_composes_what_the_formula_implies_and_warns():
     with warnings.catch_warnings():
         warnings.simplefilter("error", InvalidBoundWarning)
         compose(WeakClientSampling(1.0, p=0.3, q=0.2), 2).delta(0.5, method="paper")
+
+
+def test_no_warning_of_an_overflow_leaks():
+    """Chernoff's orders overflow in this one; found with the 500 clients of the README."""
+    run = compose(RandomParticipation(3.1447, p=0.05, q=0.2, samples_per_client=100), 1000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert run.epsilon(1e-5) == pytest.approx(2, rel=1e-3)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from dp_accounting.pld import pld_pmf
@@ -27,6 +27,7 @@ __all__ = [
     "on_grid",
     "one_sided",
     "rounded_up",
+    "self_composition",
     "self_compositions",
 ]
 
@@ -72,6 +73,19 @@ def losses(pmf: pld_pmf.PLDPmf) -> Losses:
         np.asarray(dense._probs),
         dense._infinity_mass,
     )
+
+
+_Distribution = TypeVar("_Distribution", pld_pmf.PLDPmf, PrivacyLossDistribution)
+
+
+def self_composition(distribution: _Distribution, count: int) -> _Distribution:
+    """The losses of `count` rounds, >= 1, of one direction or of both.
+
+    dp-accounting asks Chernoff's bound which losses to keep, and tries orders at which moments overflow
+    where losses are large; an infinite bound is never the one that decides, and nothing to warn of.
+    """
+    with np.errstate(over="ignore"):
+        return distribution.self_compose(count)
 
 
 def self_compositions(pmf: pld_pmf.PLDPmf, counts: Iterable[int]) -> Iterator[pld_pmf.PLDPmf]:

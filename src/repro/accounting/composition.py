@@ -20,6 +20,7 @@ from repro.accounting._pld import (
     on_grid,
     one_sided,
     rounded_up,
+    self_composition,
     self_compositions,
 )
 from repro.accounting.mechanism import Mechanism
@@ -104,7 +105,7 @@ def _repeated(
 ) -> Iterator[list[pld_pmf.PLDPmf]]:
     """The losses of all pairs after each number of rounds."""
     if len(rounds) == 1:
-        yield [filled(side.self_compose(rounds[0])) for side in singles]
+        yield [filled(self_composition(side, rounds[0])) for side in singles]
     else:
         each = (map(filled, self_compositions(side, rounds)) for side in singles)
         yield from map(list, zip(*each, strict=True))

@@ -33,7 +33,7 @@ from scipy.special import gammaln
 
 from repro.accounting._gaussian import log_shift_divergence
 from repro.accounting._losses import profile
-from repro.accounting._pld import one_sided
+from repro.accounting._pld import one_sided, self_composition
 from repro.accounting._renyi import log_mean_exp
 from repro.accounting.partitioning.blocks import LARGEST_SHIFT, block_law, ratio_losses
 from repro.accounting.partitioning.laws import Law, law_from_potential
@@ -144,7 +144,8 @@ class BalancedRatio:
             return pld_lib.from_gaussian_mechanism(
                 1 / (self.a * np.sqrt(count)), value_discretization_interval=interval
             )
-        return ratio_losses(block_law(self.a, d, "upper"), interval, "upper").self_compose(count)
+        once = ratio_losses(block_law(self.a, d, "upper"), interval, "upper")
+        return self_composition(once, count)
 
     @cached_property
     def tests(self) -> list[AdditiveTest]:

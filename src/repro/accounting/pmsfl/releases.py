@@ -62,7 +62,7 @@ from repro._validate import (
 )
 from repro.accounting._gaussian import log_diff, log_sum
 from repro.accounting._losses import threshold
-from repro.accounting._pld import one_sided
+from repro.accounting._pld import one_sided, self_composition
 from repro.accounting._renyi import orders
 from repro.accounting.gaussian import GaussianMechanism
 from repro.accounting.laplace import SummedLaplace
@@ -317,11 +317,10 @@ def run_epsilon(
     interval = _number("interval", interval, positive)
     laplace = SummedLaplace(1.0, sensitivity=_number("smashed", smashed, positive))
     ratio = _number("update", update, positive) * np.sqrt(integer("rounds", rounds, 1))
-    both = (
-        laplace.pld(interval=interval)
-        .self_compose(integer("releases", releases, 1))
-        .compose(GaussianMechanism(1.0, sensitivity=ratio).pld(interval=interval))
+    smashed_losses = self_composition(
+        laplace.pld(interval=interval), integer("releases", releases, 1)
     )
+    both = smashed_losses.compose(GaussianMechanism(1.0, sensitivity=ratio).pld(interval=interval))
     value = np.max([threshold(p, delta.ravel() - _CONVOLVED) for p in one_sided(both)], axis=0)
     if not np.all(np.isfinite(value)):
         raise ValueError(f"delta must exceed the truncated mass of the run, got {delta!r}")
