@@ -126,7 +126,8 @@ _MOST_CELLS = 1_000_000
 def _rounded_down(first: np.ndarray, second: np.ndarray, interval: float) -> dict[int, float]:
     """Masses, under `first`, of the loss of two discrete distributions, moved to the grid below."""
     some = first > 0
-    with np.errstate(divide="ignore"):
+    # Where rounding has left a probability just below zero the loss is nan, and left out below.
+    with np.errstate(divide="ignore", invalid="ignore"):
         loss = np.log(first[some]) - np.log(second[some])
     reach = min(_MAX_LOSS, _MOST_CELLS * interval)
     loss = np.minimum(loss, reach)  # a loss beyond the grid counts as its end, or not at all

@@ -9,13 +9,17 @@ import numpy as np
 from scipy.optimize import elementwise
 
 from repro._validate import choice, nonnegative, positive, probability_open
-from repro.accounting.mechanism import METHODS
+from repro.accounting._composed import Composed
+from repro.accounting.mechanism import METHODS, Mechanism
 
 __all__ = ["calibrate_sigma"]
 
+_NEAR = 1e-4
+"""Relative width of the bracket that losses on a coarse grid give, and of the step that tells the slope."""
+
 
 def calibrate_sigma(
-    mechanism: Callable[[float], object],
+    mechanism: Callable[[float], Mechanism | Composed],
     *,
     epsilon: float,
     delta: float,
@@ -26,8 +30,9 @@ def calibrate_sigma(
 ) -> float:
     """Smallest sigma in `bounds` at which `mechanism(sigma)` is (epsilon, delta)-private.
 
-    The search is by bisection in log sigma and assumes that more noise means more privacy. That
-    holds for "upper" and "lower"; a printed formula may break it, and then the answer is an error.
+    The search is by bracketing in log sigma and assumes that more noise means more privacy. That holds for
+    "upper" and "lower"; a printed formula may break it, and then the answer is an error. Of compositions it
+    first asks a rough answer, on coarser losses; the target is met on the fine ones.
 
     Args:
         mechanism: sigma -> mechanism or composition, e.g.
@@ -56,29 +61,73 @@ def calibrate_sigma(
     low, high = map(float, ends)
     rtol = float(positive("rtol", rtol))
 
-    @cache  # the search asks for its ends several times
-    def excess(log_sigma: float) -> float:
-        value = mechanism(float(np.exp(log_sigma))).delta(epsilon, method=method)
-        return np.log(max(value, 1e-300)) - np.log(delta)
-
-    # Walk outwards: from one, because small sigmas are costly to evaluate and rarely needed.
     if np.ndim(guess):
         raise ValueError(f"guess must be one number, got {guess!r}")
+    # Walk outwards: from one, because small sigmas are costly to evaluate and rarely needed.
     start = 0.0 if guess is None else float(np.log(positive("guess", guess)))
+    start = float(np.clip(start, np.log(low), np.log(high)))
     up, down = (1.0, 0.3) if guess is None else (0.1, 0.1)
-    left = right = float(np.clip(start, np.log(low), np.log(high)))
-    while excess(right) > 0:
-        if right >= np.log(high):
-            raise ValueError(f"bounds must reach a sigma that meets the target, got {bounds!r}")
-        left, right = right, min(right + up, np.log(high))
-    while left == right or excess(left) <= 0:
-        if left <= np.log(low):
-            raise ValueError(
-                f"bounds must start below the smallest sigma, but method={method!r} meets "
-                f"epsilon={epsilon}, delta={delta} already at sigma={low}"
-            )
-        left, right = max(left - down, np.log(low)), left
-    found = elementwise.find_root(
-        np.vectorize(excess), (left, right), tolerances={"xatol": rtol, "xrtol": 0.0}
-    )
+    ends = np.log(low), np.log(high)
+
+    def log_excess(made: Mechanism | Composed) -> float:
+        return np.log(max(made.delta(epsilon, method=method), 1e-300)) - np.log(delta)
+
+    @cache  # the search asks for its ends several times
+    def excess(log_sigma: float) -> float:
+        return log_excess(mechanism(float(np.exp(log_sigma))))
+
+    @cache
+    def rough(log_sigma: float) -> float:
+        return log_excess(mechanism(float(np.exp(log_sigma))).rough())
+
+    growth = 1.0
+    if isinstance(mechanism(float(np.exp(start))), Composed):
+        left, right = _bracket(rough, start, up, down, ends)
+        if rough(left) > 0 >= rough(right):
+            # Coarse losses tell nearly where the answer lies and how steep the excess is there. One fine
+            # value then predicts the answer so well that little more than its two sides is left to try.
+            near = float(_root(rough, left, right, _NEAR).x)
+            slope = (rough(near + _NEAR) - rough(near)) / _NEAR
+            predicted = near - excess(near) / slope
+            up = down = max(0.8 * rtol, 1e-2 * abs(predicted - near))
+            start, growth = float(np.clip(predicted + up / 2, *ends)), 8.0
+    left, right = _bracket(excess, start, up, down, ends, growth)
+    if excess(right) > 0:
+        raise ValueError(f"bounds must reach a sigma that meets the target, got {bounds!r}")
+    if excess(left) <= 0:
+        raise ValueError(
+            f"bounds must start below the smallest sigma, but method={method!r} meets "
+            f"epsilon={epsilon}, delta={delta} already at sigma={low}"
+        )
+    found = _root(excess, left, right, rtol)
     return float(np.exp(found.x if found.f_x <= 0 else found.bracket[1]))
+
+
+def _bracket(
+    excess: Callable[[float], float],
+    start: float,
+    up: float,
+    down: float,
+    ends: tuple[float, float],
+    growth: float = 1.0,
+) -> tuple[float, float]:
+    """Two places around the zero of a decreasing function, or the same end twice where it has none.
+
+    Args:
+        start: where the walk begins, within `ends`.
+        up, down: first steps to either side; each further one is `growth` times as long.
+    """
+    left = right = start
+    while excess(right) > 0 and right < ends[1]:
+        left, right, up = right, min(right + up, ends[1]), up * growth
+    if excess(right) > 0:
+        return right, right
+    while excess(left) <= 0 and left > ends[0]:
+        left, right, down = max(left - down, ends[0]), left, down * growth
+    return left, right
+
+
+def _root(excess: Callable[[float], float], left: float, right: float, width: float):
+    """Where the function vanishes, in a bracket of this width."""
+    tolerances = {"xatol": width, "xrtol": 0.0}
+    return elementwise.find_root(np.vectorize(excess), (left, right), tolerances=tolerances)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
@@ -33,6 +33,9 @@ __all__ = [
     "compose",
     "with_interval",
 ]
+
+_ROUGH = 16
+"""How much coarser the losses of a rough composition lie, and about how much faster its answers come."""
 
 _MOST_POINTS = 2**21
 """Losses on the common grid of several mechanisms, for memory and time."""
@@ -116,10 +119,16 @@ class Composition(Composed):
     """T adaptive runs of one mechanism on the same data set; made by `compose`.
 
     Formal guarantee: that of `Composed`.
+
+    Attributes:
+        mechanism: with scalar fields.
+        rounds: T >= 1.
+        coarser: the losses lie this many times as far apart as they would; see `rough`.
     """
 
     mechanism: Mechanism
     rounds: int
+    coarser: int = 1
 
     def __post_init__(self) -> None:
         if not isinstance(self.mechanism, Mechanism):
@@ -141,7 +150,11 @@ class Composition(Composed):
         if fine is None:
             fine = 2e-2 / rounds if method == "lower" else 1e-3 / np.sqrt(rounds)
             fine = np.clip(fine, 1e-5, 1e-4)
-        return float(max(fine, reach / 2e5))
+        return float(self.coarser * max(fine, reach / 2e5))
+
+    def rough(self) -> Composition:
+        """See `Composed.rough`."""
+        return replace(self, coarser=_ROUGH * self.coarser)
 
     def ways(self, direction: str) -> tuple[str, ...]:
         """See `Composed.ways`: of one mechanism, only the direction that is known to be worse."""
@@ -240,6 +253,10 @@ class JointComposition(Composed):
             yield [
                 reduce(_joined, _kept(sides) if method == "lower" else sides) for sides in chosen
             ]
+
+    def rough(self) -> JointComposition:
+        """See `Composed.rough`."""
+        return JointComposition(tuple(part.rough() for part in self.parts))
 
     def transforms(self, count: int) -> int:
         """See `Composed.transforms`."""
