@@ -16,6 +16,7 @@ __all__ = [
     "choice",
     "in_unit",
     "integer",
+    "least_error_rate",
     "nonnegative",
     "positive",
     "probability_open",
@@ -53,6 +54,14 @@ def in_unit(name: str, value: object) -> np.ndarray:
 def probability_open(name: str, value: object) -> np.ndarray:
     """Probabilities in the open interval (0, 1), as a float array."""
     return _checked(name, value, "in (0, 1)", lambda a: (a > 0) & (a < 1))
+
+
+def least_error_rate(name: str, value: object) -> float:
+    """One error rate in (0, 1/2), below which of two error rates nothing is claimed."""
+    rate = _checked(name, value, "in (0, 1/2)", lambda a: (a > 0) & (a < 0.5))
+    if rate.ndim:
+        raise ValueError(f"{name} must be one number in (0, 1/2), got {value!r}")
+    return float(rate)
 
 
 def positive(name: str, value: object) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import ClassVar
@@ -12,25 +12,22 @@ from dp_accounting.pld import pld_pmf
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 from numpy.typing import ArrayLike
 
-from repro._validate import broadcastable, choice, in_unit, nonnegative, positive, probability_open
-from repro.accounting._losses import power, profile, threshold
+from repro._validate import broadcastable, choice, nonnegative, positive, probability_open
+from repro.accounting._losses import Charge, charge, largest_shift, power, profile, threshold
 from repro.accounting._pld import losses, on_grid, one_sided
 from repro.accounting._renyi import ORDERS, convert_delta, convert_epsilon
+from repro.accounting._risk import Rates, Risks, plain
 from repro.accounting.mechanism import DIRECTIONS, METHODS
 
 __all__ = ["Composed", "with_interval"]
 
-_FOURIER_ERROR = {"upper": 2e-15, "lower": -5e-15}
-"""Added to delta for the rounding of one Fourier transform, by method; see `Composed`."""
-
 _MOST_POINTS = 10_000_000
 """Losses on a grid that a caller chooses, for memory."""
 
-Charge = Callable[[np.ndarray], np.ndarray]
 Answer = Callable[[pld_pmf.PLDPmf, np.ndarray, Charge], np.ndarray]
 
 
-class Composed(ABC):
+class Composed(Risks):
     """What every composition answers, whatever it is made of; made by `compose`.
 
     Formal guarantee: `"upper"` composes, per direction, a pair that dominates every pair of
@@ -82,8 +79,7 @@ class Composed(ABC):
 
     def ways(self, direction: str) -> tuple[str, ...]:
         """The directions to look at for "add", "remove" or "both"."""
-        choice("direction", direction, DIRECTIONS)
-        return ("remove", "add") if direction == "both" else (direction,)
+        return _directions(direction)
 
     @cached_property
     def _composed(self) -> dict[tuple[str, str], list[pld_pmf.PLDPmf]]:
@@ -95,8 +91,8 @@ class Composed(ABC):
         return self._composed[method, way]
 
     def _solve(
-        self, answer: Answer, given: np.ndarray, method: str, direction: str
-    ) -> float | np.ndarray:
+        self, answer: Answer, given: np.ndarray, method: str, ways: Sequence[str]
+    ) -> np.ndarray:
         """The largest answer over pairs and directions, of the shape of `given` and the counts together.
 
         `answer` takes losses, values of shape (n,) and the function that says what a delta is charged.
@@ -107,29 +103,14 @@ class Composed(ABC):
         each, row = np.unique(np.broadcast_to(self.counts, shape), return_inverse=True)
         each, row = each.tolist(), row.ravel()
         value = np.zeros(flat.size)
-        for way in self.ways(direction):
+        for way in ways:
             found = [self._once(method, way)] if each == [1] else self.runs(method, way, each)
             for index, (count, pairs) in enumerate(zip(each, found, strict=True)):
                 rows = np.flatnonzero(row == index)
                 for pmf in pairs:
-                    charge = self._charge(pmf, method, count)
-                    value[rows] = np.maximum(value[rows], answer(pmf, flat[rows], charge))
+                    charged = charge(pmf, method, self.transforms(count))
+                    value[rows] = np.maximum(value[rows], answer(pmf, flat[rows], charged))
         return value.reshape(shape)
-
-    def _charge(self, pmf: pld_pmf.PLDPmf, method: str, count: int) -> Charge:
-        """What each delta has to be raised by for "upper"; negative for "lower".
-
-        Without Fourier transforms nothing is charged above, but the pairs of a lower bound leave out masses of
-        up to 1e-17 and round the others, so that they are charged all the same. A sum of n masses is
-        rounded by n 2^-53 of its value. That is charged where delta is above 1/2, where both bounds crowd
-        together below 1; elsewhere the rounding of the losses keeps them much further apart.
-        """
-        if method not in _FOURIER_ERROR:
-            return np.zeros_like
-        number = 0 if pmf.size == 1 else self.transforms(count)
-        charge = _FOURIER_ERROR[method] * (number if method == "upper" else max(number, 1))
-        side = 1.0 if method == "upper" else -1.0
-        return lambda delta: charge + np.where(delta > 0.5, side * pmf.size * 2.0**-53, 0.0)
 
     def delta(
         self, epsilon: ArrayLike, *, method: str = "upper", direction: str = "both"
@@ -138,13 +119,14 @@ class Composed(ABC):
         epsilon = nonnegative("epsilon", epsilon)
         broadcastable(epsilon=epsilon, rounds=self.counts)
         if (curve := self.paper_curve(method, direction)) is not None:
-            return _plain(convert_delta(np.multiply.outer(self.counts, curve), ORDERS, epsilon))
+            return plain(convert_delta(np.multiply.outer(self.counts, curve), ORDERS, epsilon))
 
-        def answer(pmf, at, charge):
+        def answer(pmf, at, charged):
             found = profile(pmf, at)
-            return found + charge(found)
+            return found + charged(found)
 
-        return _plain(np.clip(self._solve(answer, epsilon, method, direction), 0.0, 1.0))
+        value = self._solve(answer, epsilon, method, self.ways(direction))
+        return plain(np.clip(value, 0.0, 1.0))
 
     def epsilon(
         self, delta: ArrayLike, *, method: str = "upper", direction: str = "both"
@@ -157,48 +139,37 @@ class Composed(ABC):
         delta = probability_open("delta", delta)
         broadcastable(delta=delta, rounds=self.counts)
         if (curve := self.paper_curve(method, direction)) is not None:
-            return _plain(convert_epsilon(np.multiply.outer(self.counts, curve), ORDERS, delta))
+            return plain(convert_epsilon(np.multiply.outer(self.counts, curve), ORDERS, delta))
 
-        def answer(pmf, target, charge):
-            return threshold(pmf, target - charge(target))
+        def answer(pmf, target, charged):
+            return threshold(pmf, target - charged(target))
 
-        value = self._solve(answer, delta, method, direction)
+        value = self._solve(answer, delta, method, self.ways(direction))
         if not np.all(np.isfinite(value)):
             raise ValueError(f"delta must exceed the numerical error of {self!r}, got {delta!r}")
-        return _plain(value)
+        return plain(value)
 
-    def advantage(self, *, method: str = "upper", direction: str = "both") -> float | np.ndarray:
-        """Largest true-positive minus false-positive rate of a membership test: delta at epsilon 0.
+    def rates(self, fpr: np.ndarray, method: str, direction: str) -> Rates:
+        """See `Risks.rates`.
 
-        "upper": no attacker has more. "lower": a certain attacker reaches it.
+        Both directions count for "both": where delta is larger in one of them at every epsilon, the curve of
+        the other is still the lower one at large false-positive rates.
         """
-        return self.delta(0.0, method=method, direction=direction)
+        value = self._solve(power, fpr, method, _directions(direction))
+        return value, 1 - value
 
-    def tpr_at_fpr(
-        self, fpr: ArrayLike, *, method: str = "upper", direction: str = "both"
-    ) -> float | np.ndarray:
-        """Largest true-positive rate of a membership test at each false-positive rate.
+    def shift(self, least_error: float, method: str, direction: str) -> np.ndarray:
+        """See `Risks.shift`."""
 
-        Args:
-            fpr: false-positive rates in [0, 1], scalar or array.
-            method: "upper": no attacker has more; "lower": a certain attacker reaches it.
-            direction: "add", "remove" or "both"; in "remove" a positive says that the record was there.
+        def answer(pmf, at, charged):
+            return np.full(at.shape, largest_shift(pmf, least_error, charged))
 
-        Returns:
-            rates in [fpr, 1]: guessing reaches fpr.
+        return self._solve(answer, np.zeros(()), method, _directions(direction))
 
-        Raises:
-            ValueError: fpr outside [0, 1], unknown method or direction, or a method without losses.
-        """
-        fpr = in_unit("fpr", fpr)
-        broadcastable(fpr=fpr, rounds=self.counts)
-
-        def answer(pmf, at, charge):
-            found = power(pmf, at)
-            return found + charge(found)
-
-        value = self._solve(answer, fpr, method, direction)
-        return _plain(np.maximum(np.clip(value, 0.0, 1.0), fpr))
+    @property
+    def answer_shape(self) -> tuple[int, ...]:
+        """See `Risks.answer_shape`."""
+        return np.shape(self.counts)
 
     def pld(
         self, *, method: str = "upper", interval: float | None = None
@@ -246,6 +217,6 @@ def with_interval(
     return PrivacyLossDistribution(*(on_grid(side, interval) for side in one_sided(distribution)))
 
 
-def _plain(value: np.ndarray) -> float | np.ndarray:
-    """A float in place of an array without axes."""
-    return float(value) if np.ndim(value) == 0 else value
+def _directions(direction: str) -> tuple[str, ...]:
+    choice("direction", direction, DIRECTIONS)
+    return ("remove", "add") if direction == "both" else (direction,)

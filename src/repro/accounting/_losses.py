@@ -5,13 +5,20 @@ dp-accounting walks over the losses in a Python loop; a composition has about a 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from dp_accounting.pld import pld_pmf
 
-from repro.accounting._pld import losses
+from repro.accounting._pld import losses, rounded_up
+from repro.accounting._roc import QUANTILE_ERROR, shift_of_points
 
-__all__ = ["power", "profile", "threshold"]
+__all__ = ["Charge", "charge", "largest_shift", "power", "profile", "threshold"]
 
+Charge = Callable[[np.ndarray], np.ndarray]
+
+_FOURIER_ERROR = {"upper": 2e-15, "lower": -5e-15}
+"""Added to delta for the rounding of one Fourier transform, by method; see `charge`."""
 
 _OVERFLOW = 700.0  # losses whose exponential is no double, or whose inverse has no digits
 
@@ -68,7 +75,53 @@ def threshold(pmf: pld_pmf.PLDPmf, delta: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(value), 0.0, np.maximum(value, 0.0))
 
 
-def power(pmf: pld_pmf.PLDPmf, fpr: np.ndarray) -> np.ndarray:
+def charge(pmf: pld_pmf.PLDPmf, method: str, transforms: int) -> Charge:
+    """What each delta has to be raised by for "upper"; negative for "lower".
+
+    Without Fourier transforms nothing is charged above, but the pairs of a lower bound leave out masses of
+    up to 1e-17 and round the others, so that they are charged all the same. A sum of n masses is
+    rounded by n 2^-53 of its value. That is charged where delta is above 1/2, where both bounds crowd
+    together below 1; elsewhere the rounding of the losses keeps them much further apart.
+
+    Args:
+        pmf: losses of one direction.
+        method: "upper", "lower" or "paper".
+        transforms: how many Fourier transforms are behind the losses.
+    """
+    if method not in _FOURIER_ERROR:
+        return np.zeros_like
+    number = 0 if pmf.size == 1 else transforms
+    error = _FOURIER_ERROR[method] * (number if method == "upper" else max(number, 1))
+    side = 1.0 if method == "upper" else -1.0
+    return lambda delta: error + np.where(delta > 0.5, side * pmf.size * 2.0**-53, 0.0)
+
+
+def _curve(pmf: pld_pmf.PLDPmf) -> tuple[np.ndarray, np.ndarray]:
+    """False- and true-positive rates of the thresholds on the loss, from the highest threshold down."""
+    loss, upper, lower = _tails(pmf)
+    rates = np.exp(lower) if loss[-1] > _OVERFLOW else lower
+    rates = np.maximum.accumulate(rates[::-1])  # Fourier transforms leave masses a little below 0
+    tpr = np.maximum.accumulate(upper[::-1])
+    if rounded_up(pmf):
+        return rates, tpr
+    rates[1:] = np.maximum(rates[1:], np.finfo(float).tiny)  # a rate that underflows is not 0
+    # Masses of low losses may have been left out: from some threshold on the attacker tosses a coin between it
+    # and calling everything positive.
+    last = np.argmin((1 - tpr[rates < 1]) / (1 - rates[rates < 1]))
+    return np.append(rates[: last + 1], 1.0), np.append(tpr[: last + 1], 1.0)
+
+
+def _charged(pmf: pld_pmf.PLDPmf, tpr: np.ndarray, charged: Charge) -> np.ndarray:
+    """The rates with their charge, which is affine, so that a polygon stays one.
+
+    Beside Fourier transforms it pays for the sums of masses behind both rates, in proportion, and so for no
+    less than `charge` does.
+    """
+    side = 1.0 if rounded_up(pmf) else -1.0
+    return tpr * (1 + side * 4 * pmf.size * 2.0**-53) + charged(np.zeros_like(tpr))
+
+
+def power(pmf: pld_pmf.PLDPmf, fpr: np.ndarray, charged: Charge) -> np.ndarray:
     """Largest true-positive rate of a test between the two distributions, shape (n,).
 
     The best tests reject above a threshold on the loss (Neyman and Pearson) and toss a coin on it, so their
@@ -77,8 +130,29 @@ def power(pmf: pld_pmf.PLDPmf, fpr: np.ndarray) -> np.ndarray:
     Args:
         pmf: losses of one direction; the first distribution is the one with the higher losses.
         fpr: false-positive rates, in [0, 1], shape (n,).
+        charged: see `charge`.
     """
-    loss, upper, lower = _tails(pmf)
-    rates = np.exp(lower) if loss[-1] > _OVERFLOW else lower
-    rates = np.maximum.accumulate(rates[::-1])  # Fourier transforms leave masses a little below 0
-    return np.interp(fpr, rates, np.maximum.accumulate(upper[::-1]))
+    return np.clip(_charged(pmf, np.interp(fpr, *_curve(pmf)), charged), fpr, 1.0)
+
+
+def largest_shift(pmf: pld_pmf.PLDPmf, least: float, charged: Charge) -> float:
+    """The largest Phi^-1(tpr) - Phi^-1(fpr) on the curve, where both error rates are at least `least`.
+
+    The curve is a polygon, and that of a Gaussian mechanism is concave; so the largest value is at a corner or where
+    the polygon enters or leaves the region.
+
+    Args:
+        pmf: losses of one direction.
+        least: in (0, 1/2).
+        charged: see `charge`.
+    """
+    fpr, tpr = _curve(pmf)
+    tpr = _charged(pmf, tpr, charged)
+    x, y = [fpr, least], [tpr, np.interp(least, fpr, tpr)]
+    end = int(np.searchsorted(tpr, 1 - least))
+    if 0 < end < tpr.size:
+        share = (1 - least - tpr[end - 1]) / (tpr[end] - tpr[end - 1])
+        x.append(fpr[end - 1] + share * (fpr[end] - fpr[end - 1]))
+        y.append(1 - least)
+    side = 1.0 if rounded_up(pmf) else -1.0
+    return max(shift_of_points(np.hstack(x), np.hstack(y), least) + side * QUANTILE_ERROR, 0.0)

@@ -61,8 +61,8 @@ def compose(
         rounds: number of runs T >= 1, or an array of such.
 
     Returns:
-        an object with `delta`, `epsilon`, `advantage`, `tpr_at_fpr`, `rdp` and `pld` like a mechanism's; for an
-        array of rounds one whose answers broadcast against it.
+        an object that answers what a mechanism does; for an array of rounds one whose answers broadcast against
+        it.
 
     Raises:
         ValueError: a number of rounds is not a positive integer, a mechanism's fields are arrays, there is no

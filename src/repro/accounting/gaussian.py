@@ -89,6 +89,10 @@ class GaussianMechanism(Mechanism):
         """See `Mechanism.losses`."""
         return _losses(self.sigma, self.sensitivity, 1.0, method, interval)
 
+    def gaussian_mu(self) -> float | np.ndarray:
+        """sensitivity / sigma (Dong, Roth and Su 2022, Theorem 2.7)."""
+        return np.divide(self.sensitivity, self.sigma)
+
 
 @dataclass(frozen=True, eq=False)
 class PoissonGaussian(Mechanism):

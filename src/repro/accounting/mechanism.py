@@ -1,6 +1,7 @@
 """What every mechanism of the package offers, and how to write an own one.
 
-A mechanism is a frozen dataclass below `Mechanism`. It answers `delta`, `epsilon`, `rdp` and `pld`;
+A mechanism is a frozen dataclass below `Mechanism`. It answers `delta`, `epsilon`, `rdp` and `pld`, and says
+what an attacker can do: `tradeoff`, `tpr_at_fpr`, `advantage`, `bayes_risk` and `gdp_mu` (see `_risk`).
 `compose` and `calibrate_sigma` take it as it is. The base class checks arguments, searches for epsilon and
 discretises losses. A subclass says only what is released, in hooks that callers never call themselves:
 
@@ -8,7 +9,8 @@ discretises losses. A subclass says only what is released, in hooks that callers
 `log_delta`          required: logarithm of the privacy profile of one direction
 `renyi`              Renyi divergences, for `rdp`; without it `rdp` raises NotImplementedError
 `losses`             one loss distribution, where it can be had otherwise than from the profile
-`lower_pairs`        explicit pairs of data sets that lower bounds of compositions try
+`lower_pairs`        explicit pairs of data sets that lower bounds of compositions and attackers try
+`gaussian_mu`        mu where the release is N(0, 1) against N(mu, 1), for closed forms
 `loss_step`          spacing of the losses in compositions, where the size of a loss is known
 `paper_curve`        Renyi curve, where a paper accounts by it
 `worse_direction`    "remove", "add" or "both": where delta is largest at every epsilon
@@ -30,6 +32,7 @@ Own mechanism. The Laplace mechanism by its privacy profile, which is the same i
                 return np.log(-np.expm1(gap))
 
     Laplace(2.0).epsilon(1e-3)
+    Laplace(2.0).tpr_at_fpr(0.01)
     compose(Laplace(20.0), 100).epsilon(1e-6)
     calibrate_sigma(lambda scale: compose(Laplace(scale), 100), epsilon=1.0, delta=1e-6)
 
@@ -41,10 +44,9 @@ constructor. `positive` stands for any check that raises ValueError.
 from __future__ import annotations
 
 import warnings
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import fields
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -55,6 +57,7 @@ from scipy.optimize import elementwise
 from repro._validate import broadcastable, choice, nonnegative, positive, probability_open
 from repro.accounting._discretise import optimistic_profile, pessimistic
 from repro.accounting._gaussian import compress
+from repro.accounting._release import DIRECTIONS, METHODS, Release
 from repro.accounting._renyi import ORDERS, log_convert_delta, orders
 
 __all__ = [
@@ -66,9 +69,6 @@ __all__ = [
     "frozen_fields",
 ]
 
-METHODS = ("upper", "lower", "paper")
-DIRECTIONS = ("add", "remove", "both")
-
 SMALLEST_STEP = 1e-12
 """Smallest spacing of losses in a composition: finer grids would need steps below rounding."""
 
@@ -77,7 +77,7 @@ class InvalidBoundWarning(UserWarning):
     """A formula was evaluated that is printed as a privacy bound but is not one."""
 
 
-class Mechanism(ABC):
+class Mechanism(Release):
     """One release; subclasses are frozen dataclasses and say what is released (see the module).
 
     Neighbouring data sets differ by one record. `direction="remove"` compares the data set with
@@ -153,7 +153,7 @@ class Mechanism(ABC):
         )
 
     def lower_pairs(self, interval: float) -> Iterator[pld_lib.PrivacyLossDistribution]:
-        """Hook: explicit pairs that a lower bound on a composition tries, each rounded downwards.
+        """Hook: explicit pairs that lower bounds on compositions and curves try, each rounded downwards.
 
         Args:
             interval: spacing of the losses, > 0.
@@ -168,14 +168,6 @@ class Mechanism(ABC):
 
         Returns:
             the spacing, > 0, or None where it depends on the number of rounds.
-        """
-        return None
-
-    def paper_curve(self) -> np.ndarray | None:
-        """Hook: Renyi curve at the orders 2 to 256 where the paper accounts by it, else None.
-
-        Shape (*shape of the fields, 255). Such a paper adds the curve up over rounds and converts the
-        sum; it states one number for both directions.
         """
         return None
 
@@ -347,48 +339,6 @@ class Mechanism(ABC):
         interval = float(positive("interval", interval))
         self.need_scalars("pld")
         return self.losses(method, interval)
-
-    def pairs(self, method: str, interval: float) -> list[pld_lib.PrivacyLossDistribution]:
-        """What a composition runs: explicit pairs for "lower", else the one dominating pair.
-
-        Kept with the mechanism, because runs of several lengths mostly share one interval.
-
-        Args:
-            method: "upper", "lower" or "paper".
-            interval: spacing of the discretised losses, > 0.
-
-        Returns:
-            one or more of dp-accounting's objects.
-
-        Raises:
-            ValueError: unknown method, or one without a loss distribution, as for `pld`.
-        """
-        choice("method", method, METHODS)
-        self._has_losses(method)
-        key = method, interval
-        if key not in self._kept_pairs:
-            lower = method == "lower"
-            single = self.lower_pairs(interval) if lower else [self.losses(method, interval)]
-            self._kept_pairs[key] = list(single)
-        return self._kept_pairs[key]
-
-    def need_scalars(self, what: str) -> None:
-        """Refuse fields that are arrays; `what` names the answer that needs scalars."""
-        if self.field_shape:
-            raise ValueError(
-                f"{what} needs scalar fields, got shape {self.field_shape} in {self!r}"
-            )
-
-    @cached_property
-    def _kept_pairs(self) -> dict[tuple[str, float], list[pld_lib.PrivacyLossDistribution]]:
-        return {}
-
-    def _has_losses(self, method: str) -> None:
-        if method == "paper" and self.paper_curve() is not None:
-            raise ValueError(
-                f"method must be 'upper' or 'lower' for the losses of {type(self).__name__}, whose "
-                f"paper accounts by Renyi divergences, got {method!r}"
-            )
 
 
 def frozen_fields(instance: object, **checks: Callable[[str, object], np.ndarray]) -> None:
