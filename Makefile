@@ -64,8 +64,8 @@ gallery:  ## renew the gallery in README.md from figures/
 data:  ## fetch and check the data of a profile (here the default is desk)
 	$(run) -m reproduce data --profile $(if $(given),$(PROFILE),desk)
 
-sweep:  ## compute the training runs of a profile beforehand; SLURM=partition sends them to a cluster
-	$(run) -m reproduce sweep $(figure_options) $(if $(SLURM),--slurm $(SLURM))
+sweep:  ## compute the training runs of a profile beforehand; SLURM="partition --account=name" sends them to a cluster
+	$(run) -m reproduce sweep $(figure_options) $(if $(SLURM),--slurm "$(SLURM)")
 
 publish:  ## copy the run records of a profile to data/published/, with their provenance
 	$(run) -m reproduce publish --profile $(PROFILE)

@@ -87,13 +87,17 @@ def run(options: Any) -> int:
 
 def sweep(options: Any) -> int:
     """Compute the training runs of a profile before the notebooks ask for them."""
-    from reproduce import pool, records, tasks
+    from reproduce import cluster, records, tasks
 
     wanted = {task.key: task for _, group in _tasks(options) for task in group}
     missing = {key: task for key, task in wanted.items() if records.look_up(task) is None}
     print(f"{len(wanted)} runs, {len(missing)} to be computed", flush=True)
     if options.slurm and missing:
-        errors = pool.submit(list(missing.values()), options.slurm)
+        try:
+            errors = cluster.submit(list(missing.values()), options.slurm)
+        except (RuntimeError, ValueError) as problem:
+            print(problem, file=sys.stderr)
+            return 1
         for key, error in errors.items():
             print(f"FAILED: {error}: {missing[key]}", file=sys.stderr)
         return 1 if errors else 0

@@ -1,4 +1,4 @@
-"""Where runs are computed: in this process, in worker processes, or on a Slurm cluster.
+"""Where runs are computed on this machine: in this process or in worker processes.
 
 A worker (`python -m reproduce.pool`) reads one task a line from its standard input and answers
 with one line; it ends when the input ends. So it needs nothing of the process that started it (a
@@ -298,51 +298,7 @@ def _listen(orders: queue.SimpleQueue[bytes]) -> None:
     os._exit(0)
 
 
-# A cluster ----------------------------------------------------------------------------------------
-
-
-def submit(
-    tasks: Sequence[Task],
-    partition: str,
-    *,
-    hours: float = 24.0,
-    processors: int = 4,
-    cluster: str | None = None,
-) -> dict[str, str]:
-    """Compute the missing ones of `tasks` as Slurm jobs (submitit); return the errors by task key.
-
-    The jobs write their records to `data/runs/`, which must lie on a file system they share with
-    this machine. Tasks whose configuration does not say `device = "cpu"` ask for one GPU each.
-    """
-    try:
-        import submitit
-    except ImportError as problem:
-        raise RuntimeError(
-            "a sweep on Slurm needs the package submitit (extra `slurm`)"
-        ) from problem
-    missing = [task for task in tasks if look_up(task) is None]
-    executor = submitit.AutoExecutor(folder=paths.RUNS / ".slurm", cluster=cluster)
-    jobs: list[tuple[Task, Any]] = []
-    for gpus in (0, 1):
-        group = [task for task in missing if (task.config.get("device") != "cpu") == bool(gpus)]
-        if not group:
-            continue
-        executor.update_parameters(
-            timeout_min=round(60 * hours),
-            cpus_per_task=processors,
-            gpus_per_node=gpus,
-            slurm_partition=partition,
-        )
-        jobs += zip(group, executor.map_array(compute_one, group), strict=True)
-    errors = {}
-    for task, job in jobs:
-        try:
-            error = job.result()
-        except Exception as problem:  # a job can fail in many ways; all of them are reported
-            error = f"{type(problem).__name__}: {str(problem).strip().splitlines()[-1]}"
-        if error:
-            errors[task.key] = error
-    return errors
+# One run in a process of its own -----------------------------------------------------------------
 
 
 def compute_one(task: Task) -> str:

@@ -62,8 +62,8 @@ def test_help_explains_every_target():
         (["data"], "data --profile desk"),
         (["data", "PROFILE=paper"], "data --profile paper"),
         (
-            ["sweep", "PROFILE=paper", "JOBS=1", "SLURM=gpu"],
-            "sweep --profile paper --jobs 1 --slurm gpu",
+            ["sweep", "PROFILE=paper", "JOBS=1", "SLURM=gpu --qos=long"],
+            'sweep --profile paper --jobs 1 --slurm "gpu --qos=long"',
         ),
         (["test", "JOBS=2"], "test --jobs 2"),
         (["test", "JOBS=2", "IDS=ddpsa"], "test --jobs 2 ddpsa"),

@@ -273,10 +273,3 @@ def test_sweep_and_publish_from_the_command_line(root, capsys):
     assert len(files) == 2
     record = json.loads(files[0].read_text())
     assert record["config"]["x"] == 0.5 and record["provenance"]["commit"]
-
-
-def test_cluster_jobs_write_records_and_report_errors(root):
-    wanted = [task(root, "mixed", seed) for seed in (0, 1)]
-    errors = pool.submit(wanted, "any", cluster="debug")
-    assert list(errors) == [wanted[1].key] and "no such luck" in errors[wanted[1].key]
-    assert records.look_up(wanted[0])

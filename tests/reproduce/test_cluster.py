@@ -1,0 +1,163 @@
+"""Runs as Slurm jobs: killed ones, a silent controller, a submitter that dies; on stand-ins for Slurm's programs."""
+
+import json
+import os
+import sys
+
+import pytest
+
+import fake_slurm
+import workbooks
+from reproduce import cluster, paths, records
+from reproduce.__main__ import main
+from reproduce.machine import python_path
+from reproduce.records import Task
+
+MODULE = """
+import os, pathlib, time
+
+def good(config, seed):
+    return {"value": config["x"] * seed}
+
+def bad(config, seed):
+    raise ZeroDivisionError("no such luck")
+
+def slow(config, seed):
+    folder = pathlib.Path(config["folder"])
+    (folder / "started").touch()
+    while not (folder / "go").exists():
+        time.sleep(0.02)
+    return {"value": seed}
+"""
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    workbooks.build(tmp_path, monkeypatch)
+    (tmp_path / "modules").mkdir()
+    (tmp_path / "modules/clusterruns.py").write_text(MODULE)
+    with open(workbooks.catalogue_file(), "a") as stream:
+        stream.write("[tasks]\n")
+        for name in ("good", "bad", "slow"):
+            stream.write(f'{name} = "clusterruns:{name}"\n')
+    monkeypatch.syspath_prepend(tmp_path / "modules")
+    monkeypatch.delitem(sys.modules, "clusterruns", raising=False)
+    programs = fake_slurm.install(tmp_path / "slurm")
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    search = [python_path(), str(tmp_path / "modules")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(search))
+    monkeypatch.setenv("REPRO_ROOT", str(paths.ROOT))
+    monkeypatch.setenv("REPRO_RUNS", str(paths.RUNS))
+    monkeypatch.setattr(cluster, "_LOOK", 0.1)
+    return tmp_path
+
+
+def task(root, name="good", seed=1, **config):
+    return Task(f"toy/{name}", {"folder": str(root), "x": 0.5, "device": "cpu", **config}, seed)
+
+
+def sent(root):
+    return (root / "slurm/sent").read_text().splitlines()
+
+
+def at_look(monkeypatch, condition, action):
+    """Do something once, between two looks at the queue, as soon as a condition holds."""
+    done, sleep = [], cluster.time.sleep
+
+    def pause(seconds):
+        if not done and condition():
+            done.append(action())
+        sleep(seconds)
+
+    monkeypatch.setattr(cluster.time, "sleep", pause)
+
+
+def test_jobs_write_records_and_report_errors(root, capfd):
+    wanted = [task(root, seed=seed) for seed in (1, 2)] + [
+        task(root, "bad"),
+        task(root, device="gpu"),
+    ]
+    errors = cluster.submit(wanted, "short --account=lab --qos=long")
+    assert list(errors) == [wanted[2].key] and "no such luck" in errors[wanted[2].key]
+    assert records.look_up(wanted[1])["result"] == {"value": 1.0}
+    arrays = sent(root)
+    assert len(arrays) == 2 and all("--partition=short" in one for one in arrays)
+    assert all("--account=lab" in one and "--qos=long" in one for one in arrays)
+    assert "--gpus-per-node=0" in arrays[0] and "--gpus-per-node=1" in arrays[1]
+    assert "4 of 4 runs" in capfd.readouterr().out
+    assert cluster.submit(wanted[:2], "short") == {} and len(sent(root)) == 2
+
+
+def test_a_killed_job_is_an_error_and_the_next_call_computes_its_run(root, monkeypatch):
+    wanted = [task(root, seed=1), task(root, "slow", 2)]
+    at_look(monkeypatch, (root / "started").exists, lambda: fake_slurm.kill(root / "slurm", "1_1"))
+    errors = cluster.submit(wanted, "any")
+    (error,) = errors.values()
+    assert list(errors) == [wanted[1].key]
+    assert error.startswith("job 1_1 left the queue without a record; JobState=FAILED")
+    (root / "go").touch()
+    assert cluster.submit(wanted, "any") == {} and records.look_up(wanted[1])
+
+
+def test_a_silent_controller_is_waited_for(root, monkeypatch, capfd):
+    down = root / "slurm/down"
+    wanted = [task(root, "slow")]
+    looks = []
+
+    def queue():
+        looks.append(answer := ask())
+        if len(looks) == 12:
+            down.unlink()
+            (root / "go").touch()
+        return answer
+
+    ask = cluster._queue
+    monkeypatch.setattr(cluster, "_queue", queue)
+    at_look(monkeypatch, (root / "started").exists, down.touch)
+    assert cluster.submit(wanted, "any") == {}
+    assert looks.count(None) > cluster._GONE and records.look_up(wanted[0])
+    assert "squeue does not answer; waiting" in capfd.readouterr().out
+
+
+def test_a_second_submitter_waits_for_the_jobs_of_one_that_died(root, monkeypatch):
+    wanted = [task(root, "slow", seed) for seed in (1, 2)]
+
+    def die():
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as dying:
+        at_look(dying, (root / "started").exists, die)
+        with pytest.raises(KeyboardInterrupt):
+            cluster.submit(wanted, "any")
+    at_look(monkeypatch, (root / "started").exists, (root / "go").touch)
+    assert cluster.submit([*wanted, task(root)], "any") == {}
+    assert len(sent(root)) == 2 and "--array" in sent(root)[0] and "--array" not in sent(root)[1]
+    assert all(records.look_up(one) for one in wanted)
+
+
+def test_which_job_computes_which_run_is_noted(root):
+    cluster.submit([task(root)], "any")
+    names = json.loads((paths.RUNS / ".slurm/jobs.json").read_text())
+    assert names == {task(root).key: "1"}
+
+
+@pytest.mark.parametrize("where", ["", "--account=lab", "any account=lab"])
+def test_options_of_another_form_are_refused(root, where):
+    with pytest.raises(ValueError, match="SLURM must be a partition"):
+        cluster.submit([task(root)], where)
+
+
+def test_without_slurm_it_says_so(root, monkeypatch, capsys):
+    monkeypatch.setenv("PATH", str(root))
+    with pytest.raises(RuntimeError, match="needs sbatch on PATH"):
+        cluster.submit([task(root)], "any")
+    file = workbooks.catalogue_file()
+    file.write_text(
+        file.read_text().replace("data = []", 'data = []\nruns = "clusterruns:wanted"', 1)
+    )
+    with open(root / "modules/clusterruns.py", "a") as stream:
+        stream.write(
+            'def wanted(parameters):\n    return [("toy/good", {"x": 1.0, "device": "cpu"}, 1)]\n'
+        )
+    assert main(["sweep", "--slurm", "any"]) == 1
+    assert "needs sbatch on PATH" in capsys.readouterr().err
