@@ -99,7 +99,7 @@ def charge(pmf: pld_pmf.PLDPmf, method: str, transforms: int) -> Charge:
 def _curve(pmf: pld_pmf.PLDPmf) -> tuple[np.ndarray, np.ndarray]:
     """False- and true-positive rates of the thresholds on the loss, from the highest threshold down."""
     loss, upper, lower = _tails(pmf)
-    rates = np.exp(lower) if loss[-1] > _OVERFLOW else lower
+    rates = np.exp(np.minimum(lower, _OVERFLOW)) if loss[-1] > _OVERFLOW else lower
     rates = np.maximum.accumulate(rates[::-1])  # Fourier transforms leave masses a little below 0
     tpr = np.maximum.accumulate(upper[::-1])
     if rounded_up(pmf):
@@ -109,16 +109,6 @@ def _curve(pmf: pld_pmf.PLDPmf) -> tuple[np.ndarray, np.ndarray]:
     # and calling everything positive.
     last = np.argmin((1 - tpr[rates < 1]) / (1 - rates[rates < 1]))
     return np.append(rates[: last + 1], 1.0), np.append(tpr[: last + 1], 1.0)
-
-
-def _charged(pmf: pld_pmf.PLDPmf, tpr: np.ndarray, charged: Charge) -> np.ndarray:
-    """The rates with their charge, which is affine, so that a polygon stays one.
-
-    Beside Fourier transforms it pays for the sums of masses behind both rates, in proportion, and so for no
-    less than `charge` does.
-    """
-    side = 1.0 if rounded_up(pmf) else -1.0
-    return tpr * (1 + side * 4 * pmf.size * 2.0**-53) + charged(np.zeros_like(tpr))
 
 
 def power(pmf: pld_pmf.PLDPmf, fpr: np.ndarray, charged: Charge) -> np.ndarray:
@@ -132,7 +122,8 @@ def power(pmf: pld_pmf.PLDPmf, fpr: np.ndarray, charged: Charge) -> np.ndarray:
         fpr: false-positive rates, in [0, 1], shape (n,).
         charged: see `charge`.
     """
-    return np.clip(_charged(pmf, np.interp(fpr, *_curve(pmf)), charged), fpr, 1.0)
+    found = np.interp(fpr, *_curve(pmf))
+    return np.clip(found + charged(found), fpr, 1.0)
 
 
 def largest_shift(pmf: pld_pmf.PLDPmf, least: float, charged: Charge) -> float:
@@ -147,12 +138,13 @@ def largest_shift(pmf: pld_pmf.PLDPmf, least: float, charged: Charge) -> float:
         charged: see `charge`.
     """
     fpr, tpr = _curve(pmf)
-    tpr = _charged(pmf, tpr, charged)
+    # No less than `charge` takes, and affine, so that the polygon stays one.
+    side = 1.0 if rounded_up(pmf) else -1.0
+    tpr = tpr * (1 + side * 2 * pmf.size * 2.0**-53) + charged(np.zeros(1))
     x, y = [fpr, least], [tpr, np.interp(least, fpr, tpr)]
     end = int(np.searchsorted(tpr, 1 - least))
     if 0 < end < tpr.size:
         share = (1 - least - tpr[end - 1]) / (tpr[end] - tpr[end - 1])
         x.append(fpr[end - 1] + share * (fpr[end] - fpr[end - 1]))
         y.append(1 - least)
-    side = 1.0 if rounded_up(pmf) else -1.0
     return max(shift_of_points(np.hstack(x), np.hstack(y), least) + side * QUANTILE_ERROR, 0.0)

@@ -24,6 +24,7 @@ DIRECTIONS = ("add", "remove", "both")
 _FINE = 1 / 1000  # of a typical loss: spacing of the losses of an explicit pair
 _MOST_LOSSES = 2e5
 _RARE = 1e-15  # delta at which a loss is too rare to matter for the spacing
+_SMALL = 1e-9  # delta below which one that no longer falls is a constant part of the bound
 
 
 class Release(Risks):
@@ -163,7 +164,18 @@ class Release(Risks):
     def _lower_step(self) -> float:
         """A spacing far below the typical loss, unless the largest losses need a coarser one."""
         step = max(_FINE * float(self.delta(0.0)), 1e-12)
-        reach = 100 * step
-        while self.delta(reach) > _RARE and reach < 1e4:
-            reach *= 2.0
-        return max(step, reach / _MOST_LOSSES)
+        return max(step, self.loss_reach(100 * step, _RARE) / _MOST_LOSSES)
+
+    def loss_reach(self, start: float, rare: float) -> float:
+        """An epsilon at which delta is at most `rare`, or very small and no longer falling.
+
+        Args:
+            start: the first epsilon to try, > 0; it is doubled.
+            rare: > 0.
+        """
+        reach, now = start, float(self.delta(start))
+        while now > rare:
+            reach, before, now = 2 * reach, now, float(self.delta(2 * reach))
+            if before < _SMALL and now > before * (1 - 1e-6):
+                break
+        return reach

@@ -143,9 +143,10 @@ def _half(epsilon: np.ndarray, delta: np.ndarray) -> _Half:
     if np.any(np.diff(corner) >= 0):
         # Some lines bound nowhere, or by rounding only: keep those that are lowest at some corner.
         step = max(1, _CELLS // delta.size)
+        at = np.append(corner, 0.0)
         lowest = [
-            np.argmin(delta + corner[k : k + step, None] * weight, axis=1)
-            for k in range(0, corner.size, step)
+            np.argmin(delta + at[k : k + step, None] * weight, axis=1)
+            for k in range(0, at.size, step)
         ]
         used = np.unique(np.concatenate([[0], *lowest]))
         corner = np.minimum.accumulate(_corners(weight[used], delta[used]))

@@ -145,8 +145,7 @@ class Composition(Composed):
         """
         fine = self.mechanism.loss_step(method)
         reach, rare = (1.0, 1e-15) if fine is None else (100 * fine, 1e-18)
-        while self.mechanism.delta(reach, direction="both") > rare:
-            reach *= 2.0
+        reach = self.mechanism.loss_reach(reach, rare)
         if fine is None:
             fine = 2e-2 / rounds if method == "lower" else 1e-3 / np.sqrt(rounds)
             fine = np.clip(fine, 1e-5, 1e-4)

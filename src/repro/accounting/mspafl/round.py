@@ -38,7 +38,7 @@ from repro.accounting._discretise import optimistic
 from repro.accounting._gaussian import log_expm1, log_shift_divergence, log_sum
 from repro.accounting.mechanism import Mechanism, frozen_fields
 
-__all__ = ["AveragedUploads"]
+__all__ = ["AveragedUploads", "gaussian_cells"]
 
 _CELL = 1 / 14  # of the discretised outputs, in standard deviations
 _REACH = 8.0
@@ -225,7 +225,7 @@ def _cell_divergences(
     return np.maximum(np.maximum(*curves), 0.0)
 
 
-def _gaussian_cells(edges: np.ndarray, mean, deviation) -> np.ndarray:
+def gaussian_cells(edges: np.ndarray, mean, deviation) -> np.ndarray:
     """Masses of a Gaussian between consecutive edges, each from the tail in which it lies."""
     z = (edges - mean) / deviation
     below, above = ndtr(z), ndtr(-z)
@@ -252,13 +252,13 @@ def _cells(
     share = k / clients
     if open_:
         edges = np.arange(-_REACH, np.max(ratio / np.sqrt(k)) + _REACH, _CELL)
-        rest, moved = (_gaussian_cells(edges, m / np.sqrt(k), 1.0) for m in (0.0, ratio))
+        rest, moved = (gaussian_cells(edges, m / np.sqrt(k), 1.0) for m in (0.0, ratio))
         without = chance * share * rest
         with_record = chance * share * ((1 - q) * rest + q * moved)
     else:
         span = _REACH / np.sqrt(np.min(k))
         edges = np.arange(-span, np.max(ratio / k) + span, _CELL / np.sqrt(np.max(k)))
-        rest, moved = (_gaussian_cells(edges, m / k, 1 / np.sqrt(k)) for m in (0.0, ratio))
+        rest, moved = (gaussian_cells(edges, m / k, 1 / np.sqrt(k)) for m in (0.0, ratio))
         without = np.sum(chance * rest, axis=0)
         with_record = np.sum(chance * ((1 - q * share) * rest + q * share * moved), axis=0)
     return (

@@ -42,14 +42,26 @@ from repro.accounting._gaussian import log_shift_divergence
 from repro.accounting._losses import threshold
 from repro.accounting._pld import one_sided, self_compositions
 from repro.accounting.gaussian import GaussianMechanism
-from repro.accounting.mspafl.round import AveragedUploads
+from repro.accounting.mspafl.round import AveragedUploads, gaussian_cells
 
-__all__ = ["average_epsilon_lower", "exposure", "run_delta", "run_epsilon", "server_delta_lower"]
+__all__ = [
+    "average_epsilon_lower",
+    "exposure",
+    "run_delta",
+    "run_epsilon",
+    "server_delta_lower",
+    "server_laws",
+]
 
 _SPILL = 1e-13  # probability beyond the end of the law of W, charged as failure
 _PER_TYPICAL = 384  # grid points per typical 1 / k
 _TAILS = np.geomspace(1e-9, 0.5, 250)
 _LARGEST = 400.0  # epsilon
+_CELL, _REACH, _FAR = (
+    1 / 14,
+    8.0,
+    40.0,
+)  # of cells, in standard deviations: width, margin, largest mean
 _FOURIER_ERROR = 5e-15  # taken from a composed delta, as by `Composition`
 
 
@@ -187,18 +199,47 @@ def server_delta_lower(
     ratio = float(nonnegative("ratio", ratio))
     if p == 0 or q == 0 or ratio == 0:
         return np.zeros(epsilon.shape)
-    ends = np.unique(np.maximum(binom.ppf(np.linspace(0, 1, 17)[:-1], rounds, p), 1).astype(int))
-    chance = np.diff(np.append(binom.cdf(ends - 1, rounds, p), 1.0))
+    ends, chance = _uploads(rounds, p)
     return chance @ [_after_uploads(epsilon, int(uploads), ratio, q) for uploads in ends]
+
+
+def server_laws(rounds: int, ratio: float, p: float, q: float) -> tuple[np.ndarray, np.ndarray]:
+    """Cells of what a server of `server_delta_lower` looks at, with the record and without, flat.
+
+    The number K of uploads in groups, and the weighted sum in units of its deviation on a grid. Rounds without
+    any upload are one cell. Other arguments as there, with ratio, p and q > 0.
+    """
+    ends, chance = _uploads(rounds, p)
+    laws = [(np.array([1 - chance.sum()]),) * 2]
+    for uploads, share in zip(ends, chance, strict=True):
+        drawn, mean = _first_draws(int(uploads), ratio, q)
+        mean = np.minimum(mean, _FAR)  # less of a shift is a lower bound, too
+        edges = np.hstack([-np.inf, np.arange(-_REACH, mean[0] + _REACH, _CELL), np.inf])
+        rest, moved = (gaussian_cells(edges, m, 1.0) for m in (0.0, mean[:, None]))
+        with_record = np.diff(drawn, prepend=0.0) @ moved + (1 - drawn[-1]) * rest
+        laws.append((share * with_record, share * rest))
+    return tuple(np.maximum(np.concatenate(side), 0.0) for side in zip(*laws, strict=True))
+
+
+def _uploads(rounds: int, p: float) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of uploads, the lower ends of groups, and the probabilities of the groups; without 0."""
+    ends = np.unique(np.maximum(binom.ppf(np.linspace(0, 1, 17)[:-1], rounds, p), 1).astype(int))
+    return ends, np.diff(np.append(binom.cdf(ends - 1, rounds, p), 1.0))
+
+
+def _first_draws(uploads: int, ratio: float, q: float) -> tuple[np.ndarray, np.ndarray]:
+    """Groups of the upload of the first draw: probability of a draw by then, and mean of the weighted sum."""
+    drawn = 1 - (1 - q) ** np.arange(1, uploads + 1.0)  # by upload k: the weights a_k
+    mean = ratio * np.cumsum(drawn[::-1])[::-1] / np.linalg.norm(drawn)  # m_j, decreasing
+    last = np.unique(np.round(np.geomspace(1, uploads, 60)).astype(int)) - 1  # ends of groups of j
+    return drawn[last], mean[last]
 
 
 def _after_uploads(epsilon: np.ndarray, uploads: int, ratio: float, q: float) -> np.ndarray:
     """The lower bound after exactly so many uploads, shape of epsilon."""
-    drawn = 1 - (1 - q) ** np.arange(1, uploads + 1.0)  # by upload k: the weights a_k
-    mean = ratio * np.cumsum(drawn[::-1])[::-1] / np.linalg.norm(drawn)  # m_j, decreasing
-    last = np.unique(np.round(np.geomspace(1, uploads, 60)).astype(int)) - 1  # ends of groups of j
-    chance, mean = np.diff(drawn[last], prepend=0.0), mean[last]
-    typical = mean[np.searchsorted(drawn[last], [0.0, 0.3, 0.6, 0.9]).clip(max=last.size - 1)]
+    drawn, mean = _first_draws(uploads, ratio, q)
+    chance = np.diff(drawn, prepend=0.0)
+    typical = mean[np.searchsorted(drawn, [0.0, 0.3, 0.6, 0.9]).clip(max=mean.size - 1)]
     threshold = epsilon[:, None] / typical + typical / 2
     false_alarm = ndtr(-threshold)
     seen = ndtr(mean - threshold[..., None]) @ chance + (1 - drawn[-1]) * false_alarm
