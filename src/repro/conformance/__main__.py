@@ -1,6 +1,6 @@
 """Examine an engine: `python -m repro.conformance package.module:adapter [--seed n] [--repetitions n]`.
 
-The name after the colon is an `Engine`, or a function without arguments that makes one. The report goes to
+The name after the colon is an `Engine`, or a class or function that makes one without arguments. The report goes to
 standard output; the exit status is 0 without an alarm, 1 with one, 2 where the examination was not possible.
 """
 
@@ -27,7 +27,7 @@ def load(place: str) -> Engine:
         found = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as problem:
         raise ValueError(f"adapter must name an engine, got {place!r}: {problem}") from None
-    engine = found if hasattr(found, "promise") else found()
+    engine = found() if isinstance(found, type) or not hasattr(found, "promise") else found
     for needed in ("name", "promise", "can_silence", "run"):
         if not hasattr(engine, needed):
             raise ValueError(f"adapter must have the attribute {needed}, got {place!r} without")
@@ -41,7 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("adapter", help="module:name of an engine, or of a function that makes one")
     parser.add_argument("--seed", type=int, default=0, help="(0)")
-    parser.add_argument("--repetitions", type=int, default=3000, help="of the longest runs (3000)")
+    parser.add_argument("--repetitions", type=int, default=2000, help="of the longest runs (2000)")
     given = parser.parse_args(arguments)
     try:
         report = examine(load(given.adapter), seed=given.seed, repetitions=given.repetitions)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import combinations
 
 import numpy as np
-from scipy.stats import chi2, gamma, kstest, laplace, norm
+from scipy.stats import binom, chi2, gamma, kstest, laplace, norm
 
 from repro.conformance.adapter import Array, Promise
 from repro.conformance.findings import (
@@ -20,7 +20,6 @@ from repro.conformance.findings import (
 )
 from repro.conformance.scenes import SPARE, Sight
 
-_LAGS = 5
 _SHAPE = 20_000  # values that are sorted for a test of shape, at most
 
 
@@ -42,14 +41,16 @@ def check(promise: Promise, quiet: Sight, loud: Sight) -> list[Finding]:
     found.append(_extra(promise, quiet.releases[..., inputs:] / promise.scale))
     found += [_shape(promise, values, where) for where, values in parts.items()]
     found += [_norms(promise, values, where) for where, values in parts.items() if promise.order == 2]
+    found += [_tails(promise, values, where) for where, values in parts.items()]
     found.append(_coordinates(quiet.releases, inputs))
+    found.append(_participants(loud, promise.units, spare))
     first = parts["nobody contributes"]
     for name, pairs in (
         ("rounds", _rounds(first)),
         ("senders", _senders(first)),
-        ("repetitions", _repetitions(first[..., spare], parts["long contributions"])),
     ):
         found.append(_together(name, pairs))
+    found.append(_repetitions(first[..., spare], parts["long contributions"]))
     return found
 
 
@@ -116,6 +117,25 @@ def _shape(promise: Promise, values: Array, where: str) -> Finding:
     )
 
 
+def _tails(promise: Promise, values: Array, where: str) -> Finding:
+    """Values beyond 3 and beyond 4 times the promised scale: too few mean that the noise is cut off."""
+    flat = np.abs(values[np.isfinite(values)])
+    law = norm if promise.order == 2 else laplace
+    cuts = np.array([3.0, 4.0])
+    rates = 2 * law.sf(cuts)
+    counts = (flat[:, None] > cuts).sum(axis=0)
+    error = np.sqrt(1 / rates[0] / len(flat))
+    return Finding(
+        f"noise, tails, {where}",
+        ", ".join(
+            f"{c} values beyond {cut:g} scales, expected {rate * len(flat):.1f}"
+            for c, cut, rate in zip(counts, cuts, rates, strict=True)
+        ),
+        worst(binom.cdf(counts, len(flat), rates)),
+        detects=smallest(error, "a relative loss of values beyond 3 scales of"),
+    )
+
+
 def _norms(promise: Promise, values: Array, where: str) -> Finding:
     """Squared norms of whole releases: a scale that varies, or noise in fewer directions."""
     size = values.shape[-1]
@@ -141,6 +161,21 @@ def _coordinates(releases: Array, inputs: int) -> Finding:
     some = first < inputs
     values = table[first[some], second[some]]
     return _correlated("noise, independence of coordinates", values, len(flat))
+
+
+def _participants(loud: Sight, units: int, spare: slice) -> Finding:
+    """Noise, and its size, where no record has anything, against what shows who took part."""
+    title = "noise, independence of participants"
+    flat = np.concatenate([loud.releases[..., :units], loud.releases[..., spare]], axis=-1)
+    flat = flat.reshape(-1, flat.shape[-1])
+    flat = flat[np.isfinite(flat).all(axis=1)]
+    seen, noise = flat[:, :units], flat[:, units:]
+    seen = np.hstack([seen, seen.sum(axis=1, keepdims=True)])
+    noise = np.hstack([noise, (noise**2).sum(axis=1, keepdims=True)])
+    seen, noise = (x - x.mean(axis=0) for x in (seen, noise))
+    spread = np.outer(np.sqrt((seen**2).mean(axis=0)), np.sqrt((noise**2).mean(axis=0)))
+    values = seen.T @ noise / len(flat) / np.maximum(spread, 1e-300)
+    return _correlated(title, values.ravel(), len(flat))
 
 
 def _together(name: str, pairs: Iterator[tuple[Array, Array]]) -> Finding:
@@ -178,8 +213,29 @@ def _senders(values: Array) -> Iterator[tuple[Array, Array]]:
         yield values[:, :, a], values[:, :, b]
 
 
-def _repetitions(first: Array, other: Array) -> Iterator[tuple[Array, Array]]:
-    """Neighbouring repetitions of one call, and the same ones of two calls with different seeds."""
-    for lag in range(1, _LAGS + 1):
-        yield first[lag:], first[:-lag]
-    yield first, other
+def _repetitions(first: Array, other: Array) -> Finding:
+    """Every two repetitions of one call by their distance, and the same ones of two calls with different seeds."""
+    lags, counts = _lagged(first.reshape(len(first), -1))
+    lags, counts = lags[1 : len(first) // 2], counts[1 : len(first) // 2]
+    scale = np.nanmean(first**2)
+    good = np.isfinite(first * other)
+    between = (first * other)[good].sum()
+    values = np.append(lags, between) / max(scale, 1e-300)
+    counts = np.append(counts, good.sum())
+    far = int(np.argmax(np.abs(values) / np.sqrt(np.maximum(counts, 1))))
+    return Finding(
+        "noise, independence of repetitions",
+        f"the largest correlation is {values[far] / max(counts[far], 1):+.4f}",
+        worst(two_sided(values / np.sqrt(np.maximum(counts, 1)))),
+        detects=smallest(1 / np.sqrt(max(int(counts[-1]), 1)), "a correlation of"),
+    )
+
+
+def _lagged(values: Array) -> tuple[Array, Array]:
+    """Sums of products of values that are 0, 1, ... rows apart, over all columns, and how many products."""
+    size = 2 * len(values)
+    sums = [
+        np.fft.irfft((np.abs(np.fft.rfft(x, size, axis=0)) ** 2).sum(axis=1), size)[: len(values)]
+        for x in (np.nan_to_num(values, nan=0.0), np.isfinite(values).astype(float))
+    ]
+    return sums[0], np.rint(sums[1])

@@ -83,7 +83,7 @@ def check(promise: Promise, present: NDArray[np.bool_], where: str) -> list[Find
     if 0 < law.rate < 1:
         found.append(_sizes(law, present, where))
         found.append(_pairs(promise, law, present, where))
-        if promise.per_client > 1:
+        if promise.per_client > 1 and promise.clients > 1:
             found.append(_within(promise, law, present, where))
         if promise.rounds > 1:
             found.append(_rounds(promise, law, present, where))

@@ -97,7 +97,7 @@ def _promised(promise: Promise) -> list[tuple[str, object]]:
     return list(rows.items())
 
 
-def examine(engine: Engine, *, seed: int = 0, repetitions: int = 3000) -> Report:
+def examine(engine: Engine, *, seed: int = 0, repetitions: int = 2000) -> Report:
     """Check an engine against its promise.
 
     Args:
@@ -145,7 +145,11 @@ def _without_noise(promise: Promise, look, seed: int) -> list[Finding]:
     removed = promise.adjacency == "add_remove"
     data = {"long": scenes.orthogonal(promise)}
     if promise.unit == "record" or promise.local_rate == 1:  # else the drawn records decide, not the clients
-        data |= {"opposed": scenes.opposed(promise), "mixed": scenes.mixed(promise, seed)}
+        data |= {
+            "opposed": scenes.opposed(promise),
+            "huge": scenes.opposed(promise, last=scenes.HUGE),
+            "mixed": scenes.mixed(promise, seed),
+        }
     seen = {
         name: (
             look(vectors, noise=False, share=1.0 if name == "long" else 0.5),

@@ -15,6 +15,9 @@ SPARE = 6
 LONG = 4.0
 """Length of a long contribution, in clips."""
 
+HUGE = 1e6
+"""Length of a contribution beyond half precision, in clips."""
+
 _TAG = 0.05  # share of a record's length that lies in its unit's own coordinate
 _PRESENT = 1e-5  # least amplitude of a tag, in clips, that counts as taking part
 
