@@ -201,7 +201,7 @@ def test_an_adapter_may_be_an_engine_or_make_one():
 
 def test_clipping_the_sum_shows_its_sensitivity():
     report = examine(ClippedAfterSumming(), repetitions=400)
-    (found,) = (f for f in report.findings if f.check == "sensitivity, a unit added or removed")
+    (found,) = (f for f in report.findings if f.check == "sensitivity, a unit more or less")
     assert float(found.evidence.split(" up to ")[1].split()[0]) == pytest.approx(2, rel=0.02)
 
 

@@ -18,7 +18,7 @@ LARGEST = 12
 WORDS = {
     "unit": ("record", "client"),
     "sampling": ("poisson", "fixed", "balanced"),
-    "adjacency": ("add_remove", "replace"),
+    "adjacency": ("add_remove", "zero_out", "replace"),
     "law": ("gaussian", "laplace"),
 }
 
@@ -41,7 +41,8 @@ class Promise:
         participation: chance that a client takes part in a round, in [0, 1].
         local_rate: chance that a participant uses a record, in [0, 1].
         participations: of a unit over all rounds, with "balanced" sampling.
-        adjacency: whether a unit is added or removed, or replaced.
+        adjacency: what neighbours are. "add_remove": one unit more or less. "zero_out": one unit contributes or not,
+            and how many units there are is public. "replace": one unit in the place of another.
         uploads: whether the observer sees one release per client, each with noise of its own, or their sum.
         law: of the noise, "gaussian" or "laplace".
         epsilon: the printed value for all rounds, > 0; None where nothing is printed.

@@ -102,14 +102,14 @@ def _sensitivity(promise: Promise, tables: dict[str, tuple[Table, Table | None]]
         differences = [
             _longest(promise, whole.difference(whole, 1 << unit)) for unit in range(promise.units)
         ]
-        if less is not None:
+        if less is not None and len(whole.sets) == 1:  # all take part, always
             differences.append(_longest(promise, whole.difference(less, 1 << (promise.units - 1))))
         found[name] = max(differences)
     largest = _largest_part(promise, tables["long"][0])
     found["long"] = max(found["long"], largest)
     name = max(found, key=found.get)
     evidence = f"one unit changes the release by up to {found[name]:.6g} clips ({name} contributions), promised 1"
-    return exact("sensitivity, a unit added or removed", found[name] > 1 + TOLERANCE, evidence, TOLERANCE)
+    return exact("sensitivity, a unit more or less", found[name] > 1 + TOLERANCE, evidence, TOLERANCE)
 
 
 def _largest_part(promise: Promise, long: Table) -> float:
@@ -137,10 +137,9 @@ def _divisor(
         if less is not None:
             _, here, there = whole.common(less)
             moved = max(moved, np.abs(here - there).max(initial=0.0) / promise.step)
-    evidence = (
-        f"a unit's own part varies by a relative {apart:.2g}; with the same participants, a data set of one unit "
-        f"less changes the release by {moved:.2g} clips"
-    )
+    evidence = f"a unit's own part varies by a relative {apart:.2g}"
+    if promise.adjacency == "add_remove":
+        evidence += f"; with the same participants, one unit less in the data moves the release by {moved:.2g} clips"
     return exact("divisor is public", max(apart, moved) > TOLERANCE, evidence, TOLERANCE)
 
 

@@ -12,6 +12,11 @@ from repro.conformance.adapter import Array, Engine, Promise
 from repro.conformance.findings import LEVEL, Finding, alarms, exact, skipped
 from repro.conformance.scenes import Sight
 
+_NEIGHBOURS = {
+    "add_remove": "added or removed",
+    "zero_out": "contributing or not, the number being public",
+    "replace": "replaced",
+}
 _WITHOUT_NOISE = ("sampling", "sensitivity", "divisor is public", "kept state carries no record")
 
 
@@ -81,7 +86,7 @@ def _promised(promise: Promise) -> list[tuple[str, object]]:
     """The fields, for the report."""
     rows = {
         "clients, records of each": f"{promise.clients}, {promise.records}",
-        "neighbours": f"one {promise.unit}, {'replaced' if promise.adjacency == 'replace' else 'added or removed'}",
+        "neighbours": f"one {promise.unit} {_NEIGHBOURS[promise.adjacency]}",
         "sampling": f"{promise.sampling}, participation {promise.participation:g}, local rate {promise.local_rate:g}",
         "rounds": promise.rounds,
         "clip": f"{promise.clip:g} ({'l1' if promise.order == 1 else 'Euclidean'} norm)",
@@ -158,7 +163,7 @@ def _without_noise(promise: Promise, look, seed: int) -> list[Finding]:
         for name, vectors in data.items()
     }
     flipped = None
-    if not removed and "opposed" in data:
+    if promise.adjacency == "replace" and "opposed" in data:
         flipped = (seen["opposed"][0], look(scenes.opposed(promise, last=50.0), noise=False, share=0.5))
     found = checks_sampling.check(promise, seen["long"][0].present(promise), "long contributions")
     if "mixed" in seen:
