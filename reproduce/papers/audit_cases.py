@@ -24,7 +24,7 @@ SURE = 1e-6
 REACHED = 0.9
 """The share of our upper bound that the implied epsilon reaches where the canary is a worst case."""
 
-ENOUGH = 500_000
+ENOUGH = 400_000
 """Trainings for each half of a case without which the implied epsilon is not compared with `REACHED`."""
 
 
