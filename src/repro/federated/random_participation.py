@@ -20,7 +20,7 @@
     16      broadcast w_t to all i in P_t                   no message
     17      receive g_i from all i in P_t                   no message
     18      g_t = (sum_{i in P_t} g_i + N(0, sigma^2 I))    `clipped_gradient_sum`, `gaussian`
-                  / (p N_t q d)                             `scale`
+                  / (p N_t q d)                             `divisor`
     19      update w_{t+1} = w_t - eta_t g_t                `Momentum.step`, 0.9 in appendix B
     20  end for
 
@@ -45,7 +45,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from repro._validate import in_unit, integer, positive
+from repro._validate import choice, in_unit, integer, positive
 from repro.federated.clipping import clipped_gradient_sum, gradient_sum
 from repro.federated.participation import TwoLevelPoisson
 from repro.federated.server import Momentum, gaussian, streams
@@ -65,6 +65,9 @@ class Settings:
             >= 0. It is absolute, as in the paper: the noise multiplier of other libraries is
             sigma / C.
         momentum: of the server's SGD, in [0, 1); 0 is line 19 as printed.
+        average: what the server divides by: "expected", p N_t q d as in line 18, or "realised", the
+            number of records drawn (1 where none is). No bound of the paper covers "realised": the
+            scale of the noise then tells how many records were drawn.
 
     Raises:
         ValueError: a value out of range, or noise without clipping (it would guarantee nothing).
@@ -77,6 +80,7 @@ class Settings:
     clip: float | None = 1.0
     sigma: float = 0.0
     momentum: float = 0.9
+    average: str = "expected"
 
     def __post_init__(self) -> None:
         integer("iterations", self.iterations, 1)
@@ -94,6 +98,7 @@ class Settings:
             )
         if not 0 <= self.momentum < 1:
             raise ValueError(f"momentum must be in [0, 1), got {self.momentum!r}")
+        choice("average", self.average, ("expected", "realised"))
 
 
 @dataclass(frozen=True)
@@ -164,7 +169,7 @@ def train(
     integer("watch_every", watch_every, 1)
     draws, noises = streams(seed, images.device)
     weights = Momentum(model, settings.learning_rate, settings.momentum)
-    scale = 1.0 / participation.mean_batch  # 1 / (p N q d)
+    expected = settings.average == "expected"
 
     for t in range(1, settings.iterations + 1):  # lines 1 and 14
         drawn = participation.draw(draws)  # lines 2-3 and 7
@@ -179,7 +184,8 @@ def train(
             gradients, norms = result.gradient, result.norms
         total = weights.flatten(gradients)
         noise = gaussian(total, settings.sigma, noises)  # line 18
-        weights.step((total if noise is None else total + noise) * scale)  # lines 18-19
+        divisor = participation.mean_batch if expected else max(1, len(records))  # p N q d
+        weights.step((total if noise is None else total + noise) * (1.0 / divisor))  # lines 18-19
 
         if watch is not None and (t % watch_every == 0 or t == settings.iterations):
             signal = float(torch.linalg.vector_norm(total))

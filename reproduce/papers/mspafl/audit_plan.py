@@ -1,0 +1,128 @@
+"""The settings of MS-PAFL that are audited, and the guarantees that are attacked there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from repro.accounting import PoissonGaussian, compose
+from repro.accounting.mspafl import printed as paper
+from repro.accounting.mspafl.round import AveragedUploads
+from repro.accounting.mspafl.run import run_delta, run_epsilon
+from reproduce.papers.audit_cases import Case, Printed, tasks
+from reproduce.papers.auditing import Profile
+
+__all__ = ["Run", "audit_tasks", "cases"]
+
+_P, _RECORDS, _ROUNDS = 0.5, 5, 10
+_SHARED = {1: 4.780, 2: 3.044, 4: 2.035}
+"""Nominal epsilon of the whole training -> noise, rounded up so that the upper bound is at most that."""
+
+_KEPT = {"p": 0.5, "records": 41, "batch": 8, "rounds": 100}
+_KEPT_SIGMA = 30.0
+"""A client with a private half, at epsilon = 2."""
+
+_ONE = {"p": 0.1, "records": 1, "batch": 1, "sigma": 1.0, "rounds": 1}
+_EPSILON = 1.0
+"""One round, and the epsilon at which the amplified value of delta is attacked."""
+
+_LOCAL = (1.0, 1e-4)
+"""Local epsilon and delta of the printed total, as in the paper's figures 4 and 5."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """Whole runs of a client with a private half, as the server sees them: the bound of `run_delta`.
+
+    Attributes:
+        sigma: noise on an upload, > 0, at C = 1.
+    """
+
+    sigma: float
+
+    def delta(
+        self, epsilon: ArrayLike, *, method: str = "upper", direction: str = "both"
+    ) -> NDArray:
+        """Smallest delta, shape of epsilon; the same for every method and direction."""
+        return self._delta(np.asarray(epsilon, dtype=float), _KEPT["rounds"])
+
+    def epsilon(self, delta: ArrayLike, *, method: str = "upper") -> float:
+        """Smallest epsilon."""
+        return float(run_epsilon(delta, _KEPT["rounds"], self._delta)[0])
+
+    def _delta(self, epsilon: NDArray, rounds: int) -> NDArray:
+        q = _KEPT["batch"] / _KEPT["records"]
+        return run_delta(epsilon, rounds, ratio=2 / self.sigma, p=_KEPT["p"], q=q)
+
+
+@cache
+def cases() -> tuple[Case, ...]:
+    """All settings, from top to bottom of the picture."""
+    rates = {"canary": "shared", "p": _P, "records": _RECORDS, "batch": 1, "rounds": _ROUNDS}
+    shared = [
+        Case(f"all shared, ε = {epsilon}", rates | {"sigma": sigma}, sigma, _nothing_kept)
+        for epsilon, sigma in _SHARED.items()
+    ]
+    return (*shared, _private(), _total(), _one_round())
+
+
+def _nothing_kept(sigma: float) -> Profile:
+    """Composed rounds towards the server."""
+    return compose(AveragedUploads(sigma, p=_P, q=1 / _RECORDS), _ROUNDS)
+
+
+def _private() -> Case:
+    """A private half, against our bound for it."""
+    return Case(
+        "private half, ε = 2",
+        {"canary": "private", **_KEPT, "sigma": _KEPT_SIGMA},
+        _KEPT_SIGMA,
+        Run,
+        weaker="the server does not know when the record was first drawn, which our bound discloses",
+        scale=0.1,
+    )
+
+
+def _total() -> Case:
+    """A private half at the noise of Lemma 1, against Theorem 3 and against a round without memory."""
+    p, rounds = _KEPT["p"], _KEPT["rounds"]
+    q = _KEPT["batch"] / _KEPT["records"]
+    sigma = float(paper.local_sigma(*_LOCAL))
+    constant = paper.local_constant(_LOCAL[1])
+    total = float(paper.total_local_epsilon(_LOCAL[0], rounds, p=p, q=q, constant=constant))
+    alone = compose(AveragedUploads(sigma, p=p, q=q), rounds)
+    return Case(
+        "private half, Lemma 1",
+        {"canary": "private", **_KEPT, "sigma": round(sigma, 6)},
+        sigma,
+        Run,
+        weaker="the server does not know when the record was first drawn, which our bound discloses",
+        printed=(
+            Printed("thm-3", total, _LOCAL[1]),
+            Printed("private-half", _EPSILON, float(alone.delta(_EPSILON))),
+        ),
+        scale=0.1,
+    )
+
+
+def _one_round() -> Case:
+    """One round towards the server, against amplification by a check-in that the server cannot see."""
+    p, sigma, q = _ONE["p"], _ONE["sigma"], _ONE["batch"] / _ONE["records"]
+    hidden = PoissonGaussian(sigma, rate=p * q, sensitivity=2.0)
+    return Case(
+        "all shared, 1 round",
+        {"canary": "shared", **_ONE},
+        sigma,
+        lambda s: AveragedUploads(s, p=p, q=q),
+        printed=(Printed("participants-unknown", _EPSILON, float(hidden.delta(_EPSILON))),),
+        compared=False,
+    )
+
+
+def audit_tasks(parameters: dict[str, Any]) -> list[tuple[str, dict[str, Any], int]]:
+    """The runs of the audit, see `reproduce.papers.audit_cases.tasks`."""
+    return tasks("mspafl/audit", cases(), parameters)
