@@ -71,7 +71,7 @@ def ours(layout: str, device: torch.device) -> tuple[Step, Sum | None]:
         last[:] = clipped_gradient_sum(model, x, y, CLIP).gradient
         total = weights.flatten(last)
         noise = torch.randn(total.shape, generator=generator, device=device).mul_(SIGMA)
-        weights.step((total + noise) * (1.0 / len(x)))
+        weights.step((total + noise).mul_(1.0 / len(x)))
 
     return step, lambda: flat(last)
 

@@ -179,7 +179,8 @@ def train(
             gradients, norms = result.gradient, result.norms
         total = weights.flatten(gradients)
         noise = gaussian(total, settings.sigma, noises)  # line 18
-        weights.step((total if noise is None else total + noise) * scale)  # lines 18-19
+        noisy = total.clone() if noise is None else total + noise
+        weights.step(noisy.mul_(scale))  # lines 18-19
 
         if watch is not None and (t % watch_every == 0 or t == settings.iterations):
             signal = float(torch.linalg.vector_norm(total))

@@ -31,6 +31,9 @@ float32).
 HELD = 2**26
 """At most this many are kept of all layers together until the sums are formed (256 MiB)."""
 
+SHORT = 32
+"""Numbers that lie together: fewer are slow to copy, so that a second, smaller copy pays."""
+
 
 @dataclass(frozen=True)
 class Share:
@@ -200,9 +203,15 @@ def _as_positions(
     batch, _, _, channels = image.shape
     height, width = back.shape[2:]
     b, y, x, c = image.stride()
-    patches = image.as_strided(
-        (batch, height, width, kh, kw, channels), (b, sh * y, sw * x, dh * y, dw * x, c)
-    )
+    if kw * channels < SHORT:  # first all kernel rows, so that patches are copied kernel by kernel
+        size = (batch, width, image.shape[1], kw, channels)
+        strips = image.as_strided(size, (b, sw * x, y, dw * x, c)).contiguous()
+        b, x, y = strips.stride()[:3]
+        size, step = (batch, height, width, kh, kw * channels), (b, sh * y, x, dh * y, 1)
+        patches = strips.as_strided(size, step)
+    else:
+        size = (batch, height, width, kh, kw, channels)
+        patches = image.as_strided(size, (b, sh * y, sw * x, dh * y, dw * x, c))
     return patches.reshape(batch, height * width, -1), back.permute(0, 2, 3, 1).reshape(
         batch, height * width, -1
     )
