@@ -54,8 +54,31 @@ class ClippedSum:
 
 
 def cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
-    """Cross-entropy of each record from logits (batch, classes) and int64 labels (batch,)."""
+    """Cross-entropy of each record from logits (batch, classes) and int64 labels (batch,).
+
+    Raises:
+        ValueError: the targets are no integers, as in a regression, which needs a loss of its own.
+    """
+    if targets.is_floating_point():
+        raise ValueError(
+            f"targets must be integer labels for cross_entropy, got {targets.dtype}; for other "
+            "targets give a loss per record, such as loss=squared_error"
+        )
     return functional.cross_entropy(outputs, targets, reduction="none")
+
+
+def squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
+    """Squared Euclidean distance of each record's output from its target, both (batch, ...).
+
+    Raises:
+        ValueError: the shapes differ: (batch, 1) against (batch,) would compare all with all.
+    """
+    if outputs.shape != targets.shape:
+        raise ValueError(
+            f"targets must have the shape of the outputs, {tuple(outputs.shape)}, got "
+            f"{tuple(targets.shape)}"
+        )
+    return (outputs - targets).square().unsqueeze(-1).flatten(1).sum(1)
 
 
 def clipped_gradient_sum(
