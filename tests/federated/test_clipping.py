@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.func import functional_call, grad, vmap
 
-from repro.federated import clipping
+from repro.federated import shares
 from repro.federated.clipping import (
     clipped_gradient_sum,
     clipped_part_sums,
@@ -165,8 +165,8 @@ def test_gram_matrices_and_direct_gradients_agree(monkeypatch, direct, products)
     calls = []
     real = torch.bmm
     monkeypatch.setattr(torch, "bmm", lambda a, b: calls.append(a.shape) or real(a, b))
-    monkeypatch.setattr(clipping, "_direct", lambda positions, width, out: direct)
-    monkeypatch.setattr(clipping, "MATERIAL", 100)  # no room: one record a piece
+    monkeypatch.setattr(shares, "direct_is_cheaper", lambda positions, width, out: direct)
+    monkeypatch.setattr(shares, "MATERIAL", 100)  # no room: one record a piece
     pieces = clipped_gradient_sum(model, inputs, targets, 0.1)
     assert len(calls) == 6 * products and all(shape[0] == 1 for shape in calls)
     assert_same(pieces, whole.gradient, whole.norms)
@@ -271,8 +271,11 @@ class Unused(Twice):
     ("model", "message"),
     [
         (nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)), r"layer '1' \(BatchNorm1d\)"),
-        (nn.Sequential(nn.Linear(3, 3), nn.LayerNorm(3)), r"layer '1' \(LayerNorm\)"),
-        (nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3, affine=False)), "mixes records"),
+        (nn.Sequential(nn.Linear(3, 3), nn.RMSNorm(3)), r"layer '1' \(RMSNorm\)"),
+        (
+            nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3, affine=False)),
+            "mixes records.*use nn.GroupNorm",
+        ),
         (nn.Sequential(nn.Linear(3, 3), nn.ReLU(inplace=True)), "changed in place"),
         (Twice(), "used twice"),
         (Unused(), "took no part"),

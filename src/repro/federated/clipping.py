@@ -11,18 +11,17 @@ products of what went in (A_i, one row per position) and what came back (G_i): G
   product of w with gradients that are there already.
 
 So one forward pass, one backward pass to the layers' outputs only, and those products suffice;
-there is no second backward pass and no loop over records. For the scales and shifts of a group
-normalisation the gradients are so small that they are simply formed. Sources: Goodfellow, "Efficient
-per-example gradient computations", arXiv:1510.01799 (linear layers); Li et al., arXiv:2110.05679
-("ghost clipping"); Bu et al., arXiv:2205.10683 (mixed) and arXiv:2210.00038 (book-keeping, a single
-backward pass).
+there is no second backward pass and no loop over records, and the gradients of all records are
+never held for the whole model. `shares` does this for each kind of layer, `taps` records what it
+needs. Sources: Goodfellow, "Efficient per-example gradient computations", arXiv:1510.01799 (linear
+layers); Li et al., arXiv:2110.05679 ("ghost clipping"); Bu et al., arXiv:2205.10683 (mixed) and
+arXiv:2210.00038 (book-keeping, a single backward pass).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -30,17 +29,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from repro._validate import positive
+from repro.federated.shares import HELD, Share, direct_is_cheaper, shares_of
+from repro.federated.taps import EVERY, Tap, Tape, recording, trainable_layers
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 """Maps outputs (batch, ...) and targets (batch, ...) to one loss per record, shape (batch,)."""
-
-Tape = dict[nn.Module, tuple[Tensor, Tensor, tuple[int, int]]]
-"""Input and output of each layer, and their version counters, which in-place changes advance."""
-
-MATERIAL = 2**25
-"""At most this many numbers of per-record gradients are held at once for one layer (128 MiB in
-float32).
-"""
 
 
 @dataclass(frozen=True)
@@ -61,8 +54,31 @@ class ClippedSum:
 
 
 def cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
-    """Cross-entropy of each record from logits (batch, classes) and int64 labels (batch,)."""
+    """Cross-entropy of each record from logits (batch, classes) and int64 labels (batch,).
+
+    Raises:
+        ValueError: the targets are no integers, as in a regression, which needs a loss of its own.
+    """
+    if targets.is_floating_point():
+        raise ValueError(
+            f"targets must be integer labels for cross_entropy, got {targets.dtype}; for other "
+            "targets give a loss per record, such as loss=squared_error"
+        )
     return functional.cross_entropy(outputs, targets, reduction="none")
+
+
+def squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
+    """Squared Euclidean distance of each record's output from its target, both (batch, ...).
+
+    Raises:
+        ValueError: the shapes differ: (batch, 1) against (batch,) would compare all with all.
+    """
+    if outputs.shape != targets.shape:
+        raise ValueError(
+            f"targets must have the shape of the outputs, {tuple(outputs.shape)}, got "
+            f"{tuple(targets.shape)}"
+        )
+    return (outputs - targets).square().unsqueeze(-1).flatten(1).sum(1)
 
 
 def clipped_gradient_sum(
@@ -74,9 +90,11 @@ def clipped_gradient_sum(
     in Euclidean norm over all parameters together, up to rounding in the parameters' precision.
 
     Args:
-        model: any module whose trainable parameters all belong to `nn.Linear`, `nn.Conv2d`
-            (`groups=1`, zero padding) or `nn.GroupNorm` layers, each used once per forward pass,
-            and whose output for a record depends on that record alone.
+        model: any module whose trainable parameters all belong to `nn.Linear`, `nn.Conv1d` and
+            `nn.Conv2d` (`groups=1`, zero padding), `nn.Embedding`, `nn.GroupNorm`, `nn.LayerNorm`
+            or `nn.MultiheadAttention` (`batch_first=True`) layers, each used once per forward pass
+            with the records along the first axis, and whose output for a record depends on that
+            record alone. Positions are embedded as (batch, positions), one row per record.
         inputs: records, shape (batch, ...); the batch may be empty (the sum is then zero).
         targets: their targets, shape (batch, ...).
         clip: C > 0; `math.inf` leaves the gradients as they are.
@@ -84,8 +102,8 @@ def clipped_gradient_sum(
 
     Raises:
         ValueError: `clip` is not positive; batch sizes differ; a layer of another kind has
-            trainable parameters, is used twice or not at all, normalises over the batch, or has its
-            input or output changed in place.
+            trainable parameters, is used twice or not at all, normalises over the batch, has its
+            input or output changed in place, or an input without the records as its first axis.
 
     Source: random_participation, Algorithm 1 (g / max{1, |g| / C}).
     """
@@ -128,60 +146,79 @@ def clipped_part_sums(
         raise ValueError(
             f"targets must have one row per input: {len(inputs)} inputs, {len(targets)} targets"
         )
-    layers = _trainable_layers(model)
+    layers = trainable_layers(model)
     parameters = [p for p in model.parameters() if p.requires_grad]
     if len(inputs) == 0:
         nothing = parameters[0].new_zeros(())
         none = nothing.expand(len(parts), 0)
         return ClippedSum([torch.zeros_like(p) for p in parameters], none, nothing)
 
-    with torch.enable_grad(), _recording(layers) as tape:
+    with torch.enable_grad(), recording(layers) as tape:
         losses = loss(model(inputs), targets)
         if losses.shape != (len(inputs),):
             raise ValueError(
                 f"loss must return one value per record, shape ({len(inputs)},), got {losses.shape}"
             )
         total = losses.sum()
-        idle = {layer for layer, reached in rows.items() if reached.start == reached.stop}
-        unused = [name for name, layer in layers.items() if layer not in tape and layer not in idle]
-        if unused:
-            raise ValueError(
-                f"layer {unused[0]!r} has trainable parameters but took no part in the forward pass"
-            )
-        for layer, (before, after, versions) in tape.items():
-            if (before._version, after._version) != versions:
-                raise ValueError(
-                    f"input or output of a {type(layer).__name__} layer is changed in place; "
-                    "use operations that are not (such as ReLU(inplace=False))"
-                )
-            reached = rows.get(layer, slice(0, len(inputs)))
-            if len(before) != reached.stop - reached.start:
-                raise ValueError(
-                    f"rows says that {reached.stop - reached.start} records reach a "
-                    f"{type(layer).__name__} layer, but {len(before)} do"
-                )
-        arrived = torch.autograd.grad(total, [after for _, after, _ in tape.values()])
+        taps = _checked_taps(layers, tape, rows, len(inputs))
+        arrived = torch.autograd.grad(total, [tap.after for tap in taps])
 
     with torch.no_grad():
         squared = losses.new_zeros(len(parts), len(inputs))
-        shares: list[tuple[_Share, int, slice]] = []
-        for (layer, (before, _, _)), back in zip(tape.items(), arrived, strict=True):
-            reached = rows.get(layer, slice(0, len(inputs)))
-            for share in _layer_shares(layer, before.detach(), back):
+        shares: list[tuple[Share, int, slice]] = []
+        room = HELD
+        for tap, back in zip(taps, arrived, strict=True):
+            reached = rows.get(tap.layer, slice(0, len(inputs)))
+            for share in shares_of(tap, back, room):
                 part = part_of[id(share.parameter)]
                 squared[part, reached] += share.squared
                 shares.append((share, part, reached))
+                room -= share.held
         norms = squared.clamp_(min=0.0).sqrt_()
         limits = torch.tensor(clips, device=norms.device, dtype=norms.dtype)
         weights = (norms / limits[:, None]).clamp_(min=1.0).reciprocal_()
-        sums = {
-            id(share.parameter): share.weighted_sum(weights[part, reached])
-            for share, part, reached in shares
-        }
-    gradient = [
-        sums[id(p)].view_as(p) if id(p) in sums else torch.zeros_like(p) for p in parameters
-    ]
+        sums: dict[int, Tensor] = {}
+        for share, part, reached in shares:
+            found, key = share.weighted_sum(weights[part, reached]), id(share.parameter)
+            if share.rows == EVERY:
+                sums[key] = found.view_as(share.parameter)
+            else:
+                sums.setdefault(key, torch.zeros_like(share.parameter))[share.rows] = found
+    gradient = [sums[id(p)] if id(p) in sums else torch.zeros_like(p) for p in parameters]
     return ClippedSum(gradient, norms, total.detach())
+
+
+def _checked_taps(
+    layers: Mapping[str, nn.Module], tape: Tape, rows: Mapping[nn.Module, slice], batch: int
+) -> list[Tap]:
+    """The taps of a forward pass of `batch` records; refuses those that are not usable."""
+    idle = {layer for layer, reached in rows.items() if reached.start == reached.stop}
+    unused = [name for name, layer in layers.items() if layer not in tape and layer not in idle]
+    if unused:
+        raise ValueError(
+            f"layer {unused[0]!r} has trainable parameters but took no part in the forward pass"
+        )
+    taps = [tap for found in tape.values() for tap in found]
+    for tap in taps:
+        kind = type(tap.layer).__name__
+        if (tap.before._version, tap.after._version) != tap.versions:
+            raise ValueError(
+                f"input or output of a {kind} layer is changed in place; "
+                "use operations that are not (such as ReLU(inplace=False))"
+            )
+        if tap.layer not in rows:
+            if len(tap.before) != batch:
+                raise ValueError(
+                    f"the first axis of the input of a {kind} layer must be the {batch} records, "
+                    f"got shape {tuple(tap.before.shape)}"
+                )
+            continue
+        reached = rows[tap.layer].stop - rows[tap.layer].start
+        if len(tap.before) != reached:
+            raise ValueError(
+                f"rows says that {reached} records reach a {kind} layer, but {len(tap.before)} do"
+            )
+    return taps
 
 
 def gradient_sum(
@@ -204,17 +241,18 @@ def bytes_per_record(model: nn.Module, inputs: Tensor) -> int:
     every layer with parameters, and what is kept of each until the sums are formed. Sizes alone
     decide, so that chunks cut by it are the same on every run.
     """
-    layers = _trainable_layers(model)
-    with torch.no_grad(), _recording(layers) as tape:
+    layers = trainable_layers(model)
+    with torch.no_grad(), recording(layers) as tape:
         model(inputs[:1])
     numbers = 0
-    for layer, (before, after, _) in tape.items():
-        numbers += before.numel() + 2 * after.numel()
+    for tap in (tap for found in tape.values() for tap in found):
+        layer, after = tap.layer, tap.after
+        numbers += tap.before.numel() + 2 * after.numel()
         if isinstance(layer, nn.Conv2d):
             width, out = layer.weight[0].numel(), layer.out_channels
             positions = after[0, 0].numel()
             numbers += positions * width  # patches
-            numbers += out * width if _direct(positions, width, out) else 0  # gradients
+            numbers += out * width if direct_is_cheaper(positions, width, out) else 0  # gradients
     return numbers * next(model.parameters()).element_size()
 
 
@@ -230,168 +268,3 @@ def _part_of(model: nn.Module, parts: Sequence[Iterable[nn.Parameter]]) -> dict[
         if parameter.requires_grad and id(parameter) not in found:
             raise ValueError(f"parts must hold every trainable parameter, {name!r} is in none")
     return found
-
-
-@dataclass(frozen=True)
-class _Share:
-    """One parameter's share: squared norms, and the sum of gradients under given weights."""
-
-    parameter: nn.Parameter
-    squared: Tensor
-    weighted_sum: Callable[[Tensor], Tensor]
-
-
-def _trainable_layers(model: nn.Module) -> dict[str, nn.Module]:
-    """Every layer with trainable parameters of its own; refuses kinds that are not covered."""
-    layers: dict[str, nn.Module] = {}
-    owned: set[int] = set()
-    for name, module in model.named_modules():
-        if isinstance(module, nn.modules.batchnorm._BatchNorm):
-            raise ValueError(
-                f"layer {name or 'model'!r} ({type(module).__name__}) mixes records: "
-                "no record's gradient can be clipped on its own"
-            )
-        own = [p for p in module.parameters(recurse=False) if p.requires_grad]
-        if not own:
-            continue
-        covered = type(module) in (nn.Linear, nn.Conv2d, nn.GroupNorm)
-        if isinstance(module, nn.Conv2d):
-            covered &= (
-                module.groups == 1 and module.padding_mode == "zeros" and module.padding != "same"
-            )
-        if not covered:
-            raise ValueError(
-                f"layer {name or 'model'!r} ({type(module).__name__}) has trainable parameters; "
-                "clipping knows nn.Linear, nn.GroupNorm, and nn.Conv2d with groups=1 and numeric "
-                "zero padding"
-            )
-        if any(id(p) in owned for p in own):
-            raise ValueError(f"layer {name!r} shares a parameter with another layer")
-        owned.update(id(p) for p in own)
-        layers[name] = module
-    if not layers:
-        raise ValueError("model has no trainable parameters")
-    return layers
-
-
-@contextmanager
-def _recording(layers: dict[str, nn.Module]) -> Iterator[Tape]:
-    """While open, keep each layer's input and output of one forward pass."""
-    tape: Tape = {}
-
-    def keep(layer: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
-        if layer in tape:
-            raise ValueError(f"a {type(layer).__name__} layer is used twice in one forward pass")
-        tape[layer] = (args[0], output, (args[0]._version, output._version))
-
-    hooks = [layer.register_forward_hook(keep) for layer in layers.values()]
-    try:
-        yield tape
-    finally:
-        for hook in hooks:
-            hook.remove()
-
-
-def _layer_shares(layer: nn.Module, before: Tensor, back: Tensor) -> Iterator[_Share]:
-    """Weight and bias of one layer, from its input and the gradient at its output."""
-    weight, bias = layer.weight, layer.bias
-    if isinstance(layer, nn.GroupNorm):
-        yield from _norm_shares(layer, before, back)
-        return
-    if isinstance(layer, nn.Conv2d):
-        rows, arrived, reorder = *_as_positions(layer, before, back), _kernel_order(layer)
-    else:
-        rows, arrived, reorder = before, back, None
-        if before.ndim > 2:
-            rows, arrived = before.flatten(1, -2), back.flatten(1, -2)
-
-    if weight.requires_grad:
-        share = _one_position if rows.ndim == 2 else _many_positions
-        yield share(weight, rows, arrived, reorder)
-    if bias is not None and bias.requires_grad:
-        summed = arrived if arrived.ndim == 2 else arrived.sum(1)
-        yield _Share(bias, _squares(summed), lambda w: w @ summed)
-
-
-def _norm_shares(layer: nn.GroupNorm, before: Tensor, back: Tensor) -> Iterator[_Share]:
-    """Scales and shifts: one gradient per record and channel, summed over the positions."""
-    normed = functional.group_norm(before, layer.num_groups, eps=layer.eps)
-    for parameter, at_output in ((layer.weight, back * normed), (layer.bias, back)):
-        if parameter.requires_grad:
-            gradients = at_output.flatten(2).sum(2) if back.ndim > 2 else at_output
-            yield _Share(parameter, _squares(gradients), gradients.t().mv)
-
-
-def _one_position(weight: nn.Parameter, rows: Tensor, arrived: Tensor, _: object) -> _Share:
-    """A linear layer on vectors: the norm of an outer product; rows (B, in), arrived (B, out)."""
-    return _Share(
-        weight, _squares(rows) * _squares(arrived), lambda w: (arrived * w[:, None]).t() @ rows
-    )
-
-
-def _many_positions(
-    weight: nn.Parameter, rows: Tensor, arrived: Tensor, reorder: Callable[[Tensor], Tensor] | None
-) -> _Share:
-    """A layer at T positions, the cheaper of two ways: rows (B, T, K), arrived (B, T, O)."""
-    batch, positions, width = rows.shape
-    out = arrived.shape[2]
-    finish = reorder or (lambda gradient: gradient)
-    direct = _direct(positions, width, out)
-    step = max(1, MATERIAL // (out * width if direct else 2 * positions**2))
-    if direct and batch <= step:
-        gradients = torch.bmm(arrived.transpose(1, 2), rows).flatten(1)
-        return _Share(
-            weight, _squares(gradients), lambda w: finish((w @ gradients).view(out, width))
-        )
-
-    def squares(a: Tensor, g: Tensor) -> Tensor:
-        if direct:
-            return _squares(torch.bmm(g.transpose(1, 2), a).flatten(1))
-        return (torch.bmm(a, a.transpose(1, 2)) * torch.bmm(g, g.transpose(1, 2))).sum((1, 2))
-
-    pieces = [squares(a, g) for a, g in zip(rows.split(step), arrived.split(step), strict=True)]
-
-    def weighted_sum(w: Tensor) -> Tensor:
-        return finish((arrived * w[:, None, None]).flatten(0, 1).t() @ rows.flatten(0, 1))
-
-    return _Share(weight, torch.cat(pieces), weighted_sum)
-
-
-def _direct(positions: int, width: int, out: int) -> bool:
-    """Whether gradients are cheaper than Gram matrices, by multiplications per record.
-
-    The gradient itself is T*O*K and then read twice; Gram matrices are T*T*(O+K), and the weighted
-    sum costs T*O*K once more.
-    """
-    return 2 * out * width <= positions**2 * (out + width)
-
-
-def _as_positions(layer: nn.Conv2d, before: Tensor, back: Tensor) -> tuple[Tensor, Tensor]:
-    """A convolution as a matrix product: patches (B, T, kh*kw*C) and output gradients (B, T, O)."""
-    (kh, kw), (sh, sw), (dh, dw) = layer.kernel_size, layer.stride, layer.dilation
-    ph, pw = (0, 0) if layer.padding == "valid" else layer.padding
-    if ph or pw:
-        before = functional.pad(before, (pw, pw, ph, ph))
-    image = before.permute(
-        0, 2, 3, 1
-    ).contiguous()  # (B, H, W, C): no copy for channels-last tensors
-    batch, _, _, channels = image.shape
-    height, width = back.shape[2:]
-    b, y, x, c = image.stride()
-    patches = image.as_strided(
-        (batch, height, width, kh, kw, channels), (b, sh * y, sw * x, dh * y, dw * x, c)
-    )
-    return patches.reshape(batch, height * width, -1), back.permute(0, 2, 3, 1).reshape(
-        batch, height * width, -1
-    )
-
-
-def _kernel_order(layer: nn.Conv2d) -> Callable[[Tensor], Tensor]:
-    """From rows (O, kh*kw*C) back to the shape of the kernel, (O, C, kh, kw)."""
-    out, channels, kh, kw = layer.weight.shape
-    return lambda gradient: gradient.view(out, kh, kw, channels).permute(0, 3, 1, 2)
-
-
-def _squares(rows: Tensor) -> Tensor:
-    """Squared Euclidean norm of each row, (B, n) -> (B,)."""
-    return torch.linalg.vector_norm(rows, dim=1).square_()

@@ -74,6 +74,11 @@ class TwoLevelPoisson:
         """The expected number of records drawn in an iteration, p q sum_i d_i (p q N d)."""
         return self.p * self.q * float(self._sizes.sum())
 
+    @property
+    def largest(self) -> int:
+        """The most records that a client holds."""
+        return int(self._sizes.max())
+
     def draw(self, rng: np.random.Generator) -> Draw:
         """Sample one iteration, in O(clients + records of the participants), without a loop."""
         clients = np.flatnonzero(rng.random(len(self._sizes)) < self.p)

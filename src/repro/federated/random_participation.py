@@ -43,10 +43,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from repro._validate import choice, in_unit, integer, positive
-from repro.federated.clipping import clipped_gradient_sum, gradient_sum
+from repro.accounting import RandomParticipation, WeakClientSampling, compose
+from repro.federated.checkpoint import Checkpoint, Saved, identity
+from repro.federated.clipping import Loss, clipped_gradient_sum, cross_entropy, gradient_sum
+from repro.federated.guarantee import Guarantee, bracket, needs_noise
 from repro.federated.participation import TwoLevelPoisson
 from repro.federated.server import Momentum, gaussian, streams
 
@@ -100,6 +104,35 @@ class Settings:
             raise ValueError(f"momentum must be in [0, 1), got {self.momentum!r}")
         choice("average", self.average, ("expected", "realised"))
 
+    def guarantee(self, delta: float, *, sizes: ArrayLike | None = None) -> Guarantee:
+        """What a run of `train` with these settings guarantees every record.
+
+        Args:
+            delta: in (0, 1).
+            sizes: records per client, as `train` takes them; the largest client counts. None: for
+                federations of any sizes, bounded from above as if participants were disclosed.
+
+        Raises:
+            ValueError: delta or sizes out of range, settings without noise, or a sum that is divided by
+                the realised batch size, which no theorem here covers.
+
+        Source: random_participation, Theorem 4.1 as repaired, and Theorem 5.2.
+        """
+        needs_noise(self.sigma)
+        if self.average != "expected":
+            raise ValueError(f"average must be 'expected' for a guarantee, got {self.average!r}")
+        rates = {"p": self.p, "q": self.q, "clip": self.clip}
+        largest = 1
+        if sizes is not None:
+            largest = TwoLevelPoisson(sizes, self.p, self.q).largest
+            integer("largest of sizes", largest, 1)
+        round_ = RandomParticipation(self.sigma, samples_per_client=largest - 1, **rates)
+        run = compose(round_, self.iterations)
+        if sizes is not None:
+            return bracket("record", delta, run)
+        disclosed = compose(WeakClientSampling(self.sigma, **rates), self.iterations)
+        return bracket("record", delta, disclosed, run)
+
 
 @dataclass(frozen=True)
 class Step:
@@ -131,8 +164,10 @@ def train(
     settings: Settings,
     seed: int,
     *,
+    loss: Loss = cross_entropy,
     watch: Callable[[Step], None] | None = None,
     watch_every: int = 1,
+    checkpoint: Checkpoint | None = None,
 ) -> None:
     """Run Algorithm 1 and update `model` in place.
 
@@ -144,17 +179,22 @@ def train(
     Args:
         model: network on the device of `images`; see `clipped_gradient_sum` for the layers allowed.
         images: [D] all records, client after client, shape (records, ...).
-        labels: classes as integers, shape (records,).
+        labels: their targets, shape (records, ...): classes as integers, or what `loss` takes.
         sizes: [d_i] records per client, integers >= 0, shape (N,); they sum to `records`.
         settings: see `Settings`.
         seed: >= 0. Same model, data, settings, seed and machine: the same numbers, bit for bit. The
             draws depend on the seed and (sizes, p, q) only, so that all noise levels are compared
             on the same batches.
-        watch: called with a `Step` after every `watch_every`-th iteration, and after the last.
+        loss: maps outputs (batch, ...) and targets (batch, ...) to one loss per record, (batch,).
+        watch: called with a `Step` after every `watch_every`-th iteration, and after the last; the
+            place to evaluate the model, see `repro.federated.evaluation`.
         watch_every: iterations between two calls of `watch`, at least 1.
+        checkpoint: where the run is saved, and resumed from if it is found there: the model then
+            becomes what it would have been without the interruption, bit for bit.
 
     Raises:
-        ValueError: sizes and records disagree, or an argument is out of range.
+        ValueError: sizes and records disagree, an argument is out of range, the targets are not
+            those of `loss`, or the checkpoint is of another run.
         FloatingPointError: training diverged (checked only in the iterations that are watched).
 
     Source: random_participation (arXiv 2205.01556v1), Algorithm 1.
@@ -168,25 +208,33 @@ def train(
         )
     integer("watch_every", watch_every, 1)
     draws, noises = streams(seed, images.device)
+    told = (settings, seed, np.asarray(sizes).tolist(), getattr(loss, "__qualname__", ""))
+    run = identity(checkpoint, told, images, labels, model)
     weights = Momentum(model, settings.learning_rate, settings.momentum)
     expected = settings.average == "expected"
+    saved = Saved(checkpoint, run, model, weights, noises, settings.iterations)
+    finished = saved.begin()
 
     for t in range(1, settings.iterations + 1):  # lines 1 and 14
         drawn = participation.draw(draws)  # lines 2-3 and 7
+        if t <= finished:
+            continue
         records = torch.from_numpy(drawn.records).to(images.device)
         batch, truth = images[records], labels[records]
 
         norms = None  # lines 6, 8-10 and the sum of line 18
         if settings.clip is None:
-            gradients = gradient_sum(model, batch, truth)
+            gradients = gradient_sum(model, batch, truth, loss=loss)
         else:
-            result = clipped_gradient_sum(model, batch, truth, settings.clip)
+            result = clipped_gradient_sum(model, batch, truth, settings.clip, loss=loss)
             gradients, norms = result.gradient, result.norms
         total = weights.flatten(gradients)
         noise = gaussian(total, settings.sigma, noises)  # line 18
         divisor = participation.mean_batch if expected else max(1, len(records))  # p N q d
-        weights.step((total if noise is None else total + noise) * (1.0 / divisor))  # lines 18-19
+        noisy = total.clone() if noise is None else total + noise
+        weights.step(noisy.mul_(1.0 / divisor))  # lines 18-19
 
+        saved.end(t)
         if watch is not None and (t % watch_every == 0 or t == settings.iterations):
             signal = float(torch.linalg.vector_norm(total))
             if not math.isfinite(signal) or not weights.finite():

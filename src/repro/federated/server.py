@@ -50,6 +50,15 @@ class Momentum:
         self._velocity.mul_(self.momentum).add_(gradient)
         self._weights.add_(self._velocity, alpha=-self.learning_rate)
 
+    def state(self) -> tuple[Tensor, Tensor]:
+        """All weights and their momentum, as flat vectors that the next step changes."""
+        return self._weights, self._velocity
+
+    def restore(self, weights: Tensor, velocity: Tensor) -> None:
+        """Go back to what `state` gave."""
+        self._weights.copy_(weights)
+        self._velocity.copy_(velocity)
+
     def finite(self) -> bool:
         """Whether every weight is finite."""
         return bool(torch.isfinite(self._weights).all())

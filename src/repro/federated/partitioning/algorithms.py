@@ -30,8 +30,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from repro._validate import integer, nonnegative, positive
+from repro._validate import choice, integer, nonnegative, positive
+from repro.accounting import BalancedIterationSubsampling, ModelSplitting, compose
+from repro.federated.checkpoint import Checkpoint, Saved, identity
 from repro.federated.clipping import bytes_per_record, clipped_part_sums
+from repro.federated.guarantee import Guarantee, bracket, needs_noise
 from repro.federated.participation import BalancedIterations, PoissonIterations
 from repro.federated.partitioning.local_training import Local, Updates, local_updates
 from repro.federated.partitioning.submodels import (
@@ -82,6 +85,39 @@ class NoisyDescent:
         positive("learning_rate", self.learning_rate)
         if not 0 <= self.momentum < 1:
             raise ValueError(f"momentum must be in [0, 1), got {self.momentum!r}")
+
+    def guarantee(
+        self, delta: float, sampling: Sampling, splitting: Splitting, *, neighbours: str = "record"
+    ) -> Guarantee:
+        """What a run with these settings guarantees each of `sampling.records`.
+
+        Exact up to the accountant's rounding where the sampling is Poisson, or nothing is split.
+        Balanced sampling of several submodels is bounded from above as if submodels were disclosed,
+        and from below by gradients on the unsplit part alone.
+
+        Args:
+            delta: in (0, 1).
+            sampling, splitting: those of the run.
+            neighbours: "record" for `train_on_submodels`, "client" for `train_federated`.
+
+        Raises:
+            ValueError: an argument out of range, or settings without noise.
+
+        Source: partitioning, Theorems 3.4, 3.8 and 3.11, section 3.2.2.
+        """
+        choice("neighbours", neighbours, ("record", "client"))
+        needs_noise(self.sigma)
+        rounds, d = sampling.iterations, splitting.submodels
+        if isinstance(sampling, PoissonIterations):
+            clips = {"clip": self.clip, "unsplit_clip": self.unsplit_clip}
+            round_ = ModelSplitting(self.sigma, submodels=d, rate=sampling.rate, **clips)
+            return bracket(neighbours, delta, compose(round_, rounds))
+        draws = {"iterations": rounds, "participations": sampling.participations}
+        both = math.hypot(self.clip, self.unsplit_clip)
+        whole = BalancedIterationSubsampling(self.sigma, clip=both, **draws)
+        unsplit = BalancedIterationSubsampling(self.sigma, clip=self.unsplit_clip, **draws)
+        attained = whole if d == 1 else unsplit
+        return bracket(neighbours, delta, compose(whole), compose(attained))
 
 
 @dataclass(frozen=True)
@@ -140,6 +176,7 @@ def train_on_submodels(
     memory: float = 2**28,
     watch: Watch | None = None,
     watch_every: int = 1,
+    checkpoint: Checkpoint | None = None,
 ) -> None:
     """Run Algorithm 1 and update `net` in place.
 
@@ -167,11 +204,14 @@ def train_on_submodels(
             up to rounding.
         watch: called after every `watch_every`-th iteration, and after the last.
         watch_every: iterations, >= 1.
+        checkpoint: where the run is saved, and resumed from if it is found there: the model then
+            becomes what it would have been without the interruption, bit for bit.
 
     Raises:
-        ValueError: an argument is out of range, or sizes disagree.
+        ValueError: an argument is out of range, sizes disagree, or the checkpoint is of another run.
         FloatingPointError: training diverged (checked where it is watched).
     """
+    run = identity(checkpoint, (sampling, splitting, descent, seed, memory), images, labels, net)
     weights = Momentum(net, descent.learning_rate, descent.momentum)
     trained = [p for p in net.parameters() if p.requires_grad]
     split = split_parameters(net, middle_blocks(net, splitting.first, splitting.last))
@@ -189,8 +229,10 @@ def train_on_submodels(
 
     _one_each(sampling, images, labels)
     at_once = max(1, int(positive("memory", memory) // bytes_per_record(net, images)))
+    draws, noises = streams(seed, images.device)
+    saved = Saved(checkpoint, run, net, weights, noises, sampling.iterations)
     iterations = _algorithm_1(
-        net, weights, sampling, splitting, descent, seed, add_clipped, at_once, images.device
+        net, weights, sampling, splitting, descent, draws, add_clipped, at_once, saved
     )
     _watched(iterations, weights, sampling.iterations, watch, watch_every)
 
@@ -208,6 +250,7 @@ def train_federated(
     memory: float = 2**28,
     watch: Watch | None = None,
     watch_every: int = 1,
+    checkpoint: Checkpoint | None = None,
 ) -> None:
     """Run the federated version of Algorithm 1 (section 4.1) and update `net` in place.
 
@@ -226,11 +269,14 @@ def train_federated(
         memory: as in `train_on_submodels`.
         watch: as in `train_on_submodels`.
         watch_every: as in `train_on_submodels`.
+        checkpoint: as in `train_on_submodels`.
 
     Raises:
-        ValueError: an argument is out of range, or sizes disagree.
+        ValueError: an argument is out of range, sizes disagree, or the checkpoint is of another run.
         FloatingPointError: training diverged (checked where it is watched).
     """
+    told = (sampling, splitting, local, descent, seed, memory)
+    run = identity(checkpoint, told, images, labels, net)
     weights = Momentum(net, descent.learning_rate, descent.momentum)
 
     def add_clipped(grad_sum, partition, clients, submodel):
@@ -243,8 +289,10 @@ def train_federated(
     per_client = images.shape[1] * bytes_per_record(net, images[0])
     per_client += 4 * sum(p.numel() * p.element_size() for p in net.parameters())
     at_once = max(1, int(positive("memory", memory) // per_client))
+    draws, noises = streams(seed, images.device)
+    saved = Saved(checkpoint, run, net, weights, noises, sampling.iterations)
     iterations = _algorithm_1(
-        net, weights, sampling, splitting, descent, seed, add_clipped, at_once, images.device
+        net, weights, sampling, splitting, descent, draws, add_clipped, at_once, saved
     )
     _watched(iterations, weights, sampling.iterations, watch, watch_every)
 
@@ -266,25 +314,28 @@ def _algorithm_1(
     sampling: Sampling,
     splitting: Splitting,
     descent: NoisyDescent,
-    seed: int,
+    draws: np.random.Generator,
     add_clipped: AddClipped,
     at_once: int,
-    device: torch.device,
+    saved: Saved,
 ) -> Iterator[_Iteration]:
-    """The box; `at_once` samples are held at a time."""
+    """The box from the first round that is not `saved`; `at_once` samples are held at a time."""
     d, blocks = splitting.submodels, middle_blocks(net, splitting.first, splitting.last)
     fixed = create_submodels(blocks, d)
-    draws, noises = streams(seed, device)
+    finished = saved.begin()
     for t, batch in enumerate(sampling.batches(draws), start=1):  # lines 2 and 5
         partition = create_submodels(blocks, d, draws) if splitting.shuffled else fixed  # line 3
-        grad_sum = weights.zeros()  # line 4
         submodel = draws.integers(d, size=len(batch))  # line 6
+        if t <= finished:
+            continue
+        grad_sum = weights.zeros()  # line 4
         norms = [grad_sum.new_zeros((2, 0), dtype=torch.float32)]
         for piece in _pieces(len(batch), at_once):  # lines 7 to 9
             norms.append(add_clipped(grad_sum, partition, batch[piece], submodel[piece]))
-        noise = gaussian(grad_sum, descent.sigma, noises)
+        noise = gaussian(grad_sum, descent.sigma, saved.noises)
         noisy_grad_sum = grad_sum if noise is None else grad_sum + noise  # line 10
         weights.step(noisy_grad_sum * (1.0 / sampling.mean_batch))  # line 11
+        saved.end(t)
         lengths = torch.cat(norms, dim=1)
         limits = lengths.new_tensor([descent.clip, descent.unsplit_clip])[:, None]
         yield _Iteration(t, grad_sum, noise, lengths, limits)
