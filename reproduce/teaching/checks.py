@@ -230,7 +230,13 @@ def holds(
             _, problem = _value(answer, case, None)
             if problem:
                 return problem
-            if not test(answer, case):
+            try:
+                good = test(answer, case)
+            except Exception as stopped:
+                return (
+                    f"Your function stopped near {_told(case)}: {type(stopped).__name__}: {stopped}"
+                )
+            if not good:
                 return f"It fails at {_told(case)}"
         return None
 
