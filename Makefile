@@ -18,7 +18,7 @@ one_thread = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMEXPR_
 
 MAKEFLAGS += --no-builtin-rules
 .DEFAULT_GOAL := help
-.PHONY: help all test test-all claim verify certify mutants ledger gallery data paper sweep publish site lab bench references lint clean FORCE
+.PHONY: help all test test-all claim verify certify mutants ledger gallery data paper sweep publish teach site lab bench references lint clean FORCE
 
 help:  ## list the targets
 	@echo "make TARGET [PROFILE=quick|desk|long|paper] [JOBS=n]"
@@ -69,6 +69,9 @@ sweep:  ## compute the training runs of a profile beforehand; SLURM="partition -
 
 publish:  ## copy the run records of a profile to data/published/, with their provenance
 	$(run) -m reproduce publish --profile $(PROFILE)
+
+teach:  ## make the learners' edition of the lessons in build/teach/, and run both editions
+	$(run) -m reproduce.teaching
 
 site:  ## turn the notebooks into web pages, build/site/index.html
 	$(run) -m reproduce site --profile $(PROFILE)

@@ -1,0 +1,183 @@
+"""Diagrams of mechanisms and adversaries, drawn by code: who holds what, what is sent, who looks on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
+
+from repro.report import style
+
+SLIDE = (13.33, 7.5)
+"""Size of a slide in inches, 16 to 9."""
+
+_SLIDE_FONT = 18
+
+_FILL = {
+    "data": "#e8f1f8",
+    "secret": "#fff1dc",
+    "noise": "#e6f4ee",
+    "seen": "#ffffff",
+    "adversary": "#fbe4d8",
+}
+_EDGE = {
+    "data": "#0072B2",
+    "secret": "#E69F00",
+    "noise": "#009E73",
+    "seen": "#333333",
+    "adversary": "#D55E00",
+}
+_LINE = {
+    "data": "-",
+    "secret": (0, (4, 2)),
+    "noise": "-",
+    "seen": "-",
+    "adversary": (0, (1.2, 1.2)),
+}
+
+
+class Box(NamedTuple):
+    """One part of a diagram.
+
+    Attributes:
+        x, y: centre, both in [0, 1].
+        text: what stands in it.
+        kind: "data", "secret" (a coin nobody sees), "noise", "seen" (what is published) or "adversary".
+    """
+
+    x: float
+    y: float
+    text: str
+    kind: str
+
+
+def diagram(
+    boxes: Mapping[str, Box],
+    arrows: Sequence[tuple[str, str, str]],
+    size: tuple[float, float] = (8.6, 3.4),
+) -> Figure:
+    """Draw boxes and labelled arrows between them.
+
+    Args:
+        boxes: name -> box.
+        arrows: (from, to, label) by the names of boxes.
+        size: in inches.
+    """
+    style.use()
+    fig, ax = plt.subplots(figsize=size)
+    ax.set(xlim=(0, 1), ylim=(0, 1))
+    ax.axis("off")
+    drawn = {name: _box(ax, box) for name, box in boxes.items()}
+    for start, end, label in arrows:
+        arrow = FancyArrowPatch(
+            (boxes[start].x, boxes[start].y),
+            (boxes[end].x, boxes[end].y),
+            patchA=drawn[start],
+            patchB=drawn[end],
+            arrowstyle="-|>",
+            mutation_scale=13,
+            shrinkA=3,
+            shrinkB=3,
+            color="#333333",
+            linewidth=1.2,
+        )
+        ax.add_patch(arrow)
+        middle = (boxes[start].x + boxes[end].x) / 2, (boxes[start].y + boxes[end].y) / 2
+        if label:
+            white = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
+            ax.text(*middle, label, ha="center", va="center", fontsize=8.5, bbox=white)
+    return fig
+
+
+def _box(ax: Axes, box: Box) -> FancyBboxPatch:
+    lines = box.text.split("\n")
+    width, height = 0.0108 * max(map(len, lines)) + 0.03, 0.085 * len(lines) + 0.06
+    patch = FancyBboxPatch(
+        (box.x - width / 2, box.y - height / 2),
+        width,
+        height,
+        boxstyle="round,pad=0.005,rounding_size=0.02",
+        facecolor=_FILL[box.kind],
+        edgecolor=_EDGE[box.kind],
+        linestyle=_LINE[box.kind],
+        linewidth=1.4,
+    )
+    ax.add_patch(patch)
+    ax.text(box.x, box.y, box.text, ha="center", va="center", fontsize=9)
+    return patch
+
+
+@contextmanager
+def slide(title: str) -> Iterator[Axes]:
+    """An empty picture at the size of a slide, with letters that can be read from the last row.
+
+    What is drawn inside the `with` block gets the large letters and thick lines.
+    """
+    style.use()
+    large = {
+        "font.size": _SLIDE_FONT,
+        "axes.titlesize": _SLIDE_FONT + 4,
+        "axes.labelsize": _SLIDE_FONT,
+        "xtick.labelsize": _SLIDE_FONT - 2,
+        "ytick.labelsize": _SLIDE_FONT - 2,
+        "legend.fontsize": _SLIDE_FONT - 3,
+        "lines.linewidth": 3,
+    }
+    with plt.rc_context(large):
+        fig, ax = plt.subplots(figsize=SLIDE)
+        ax.set_title(title)
+        # Notebooks cut off margins; a frame that nobody sees keeps the proportions of a slide.
+        whole = Rectangle((0, 0), 1, 1, transform=fig.transFigure, fill=False, edgecolor="none")
+        fig.add_artist(whole)
+        yield ax
+
+
+def noisy_number() -> Figure:
+    """Lesson 0: two data sets, one noisy number, one attacker."""
+    boxes = {
+        "with": Box(0.12, 0.78, "data set\nwith Ada", "data"),
+        "without": Box(0.12, 0.22, "data set\nwithout Ada", "data"),
+        "sum": Box(0.36, 0.5, "clip each value,\nadd up", "seen"),
+        "noise": Box(0.58, 0.85, "noise N(0, σ²)", "noise"),
+        "number": Box(0.6, 0.5, "one noisy\nnumber", "seen"),
+        "attacker": Box(
+            0.86, 0.5, "attacker: knows all\nbut Ada's value,\nsays in or out", "adversary"
+        ),
+    }
+    arrows = [
+        ("with", "sum", ""),
+        ("without", "sum", ""),
+        ("sum", "number", ""),
+        ("noise", "number", ""),
+        ("number", "attacker", ""),
+    ]
+    return diagram(boxes, arrows)
+
+
+def random_participation() -> Figure:
+    """Lesson 1: coins of client and records, the sum, and two adversaries that see different things."""
+    boxes = {
+        "client": Box(0.1, 0.62, "Ada's client:\nAda's record,\nd others", "data"),
+        "others": Box(0.1, 0.2, "other clients", "data"),
+        "coin": Box(0.31, 0.85, "coin p: takes part?\ncoin q: each record?", "secret"),
+        "sum": Box(0.38, 0.4, "sum of the\nclipped gradients", "seen"),
+        "noise": Box(0.61, 0.85, "noise N(0, σ²)", "noise"),
+        "result": Box(0.61, 0.4, "noisy sum", "seen"),
+        "eve": Box(0.87, 0.65, "Eve sees the\nnoisy sum", "adversary"),
+        "mallory": Box(0.87, 0.2, "Mallory also sees\nwho takes part", "adversary"),
+    }
+    arrows = [
+        ("client", "coin", ""),
+        ("coin", "sum", ""),
+        ("others", "sum", ""),
+        ("sum", "result", ""),
+        ("noise", "result", ""),
+        ("result", "eve", ""),
+        ("result", "mallory", ""),
+    ]
+    return diagram(boxes, arrows)
