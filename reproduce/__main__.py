@@ -158,6 +158,10 @@ def test(options: Any) -> int:
         ids = [entry.id for entry in entries] if options.ids else []
         steps["lint"] = ["ruff", "check"]
         steps["committed notebooks and stored numbers"] = ["reproduce.replay", "--jobs", jobs, *ids]
+        if ids:
+            papers = " or ".join(dict.fromkeys(entry.paper for entry in entries))
+            rules = ["pytest", "-n", jobs, "-q", "-k", papers, "tests/reproduce/test_workbook.py"]
+            steps["rules that every notebook keeps"] = rules
     if files or not options.ids:
         steps["slow unit tests" if options.slow else "unit tests"] = tests
     return _each(steps)

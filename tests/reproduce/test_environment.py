@@ -128,7 +128,9 @@ class Place:
 
     def call(self, program, *arguments, quiet=False):
         text = " ".join(map(str, arguments))
-        step = next(word for word in ("--check", "-m venv", "--no-index", "-r ", "-e ") if word in text).strip()
+        step = next(
+            word for word in ("--check", "-m venv", "--no-index", "-r ", "-e ") if word in text
+        ).strip()
         self.calls.append(step)
         if step == "-m venv" and step not in self.failing:
             (self.venv / "bin").mkdir(parents=True)
