@@ -100,6 +100,48 @@ def test_an_error_names_the_argument(name, values):
         printed_epsilon(**values)
 '''.lstrip()
 
+FINDINGS = """
++++
+picture = "<FIGURE>"
+central = ["<FIGURE>/above-truth"]
+authors = ["TODO"]
+year = 2014
+reference = "https://doi.org/10.1561/0400000042"
++++
+
+## In short
+
+TODO: three sentences. The printed bound {claim:<PAPER>/<FIGURE>/above-truth:verdict}: {claim:<PAPER>/<FIGURE>/above-truth:short}.
+
+## What the paper claims
+
+TODO
+
+## What stands
+
+TODO
+
+## What falls
+
+TODO
+
+## What is repaired
+
+TODO
+
+## What could not be tested
+
+{list:<PAPER>:undecided,not tested,not attainable,not yet}
+
+## What was easy
+
+TODO
+
+## What was hard
+
+TODO
+""".lstrip()
+
 CELLS = (
     (
         "text",

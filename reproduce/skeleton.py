@@ -18,7 +18,7 @@ import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from repro.atomic import WriteError, write_together
-from reproduce import catalogue, example, paths, references, runner
+from reproduce import catalogue, example, findings, gallery, ledger, paths, references, runner
 from reproduce.destination import Destination
 
 NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -62,6 +62,9 @@ def contents(paper: str, figure: str) -> dict[Path, bytes]:
         paths.PAPERS / paper / "__init__.py": f'"""What the figures of `{paper}` need."""\n',
     }
     texts |= {path: text for path, text in packages.items() if not path.exists()}
+    written = findings.path_of(paper)
+    if not old and not written.exists():
+        texts[written] = _fill(example.FINDINGS, filled)
     if there := [path for path in texts if path.exists()]:
         raise SkeletonError(f"{there[0]} is there; choose another PAPER or FIGURE")
     before = entry.read_text(encoding="utf-8").rstrip("\n") if old else example.TITLE
@@ -112,7 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # for nothing afterwards.
     failed = runner.run([entry], "quick", 1) or references.main([entry.id])
     Destination(entry.id).state.unlink(missing_ok=True)
-    if failed:
+    if failed or ledger.main([]) or gallery.main([]):  # with the cost of the run
         return 1
     ids = f"make fig/{entry.id}, make test IDS={entry.paper}"
     print(f"{ids} pass now; replace what is marked TODO, then: make references IDS={entry.id}")
