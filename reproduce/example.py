@@ -111,7 +111,8 @@ reference = "https://doi.org/10.1561/0400000042"
 
 ## In short
 
-TODO: three sentences. The printed bound {claim:<PAPER>/<FIGURE>/above-truth:verdict}: {claim:<PAPER>/<FIGURE>/above-truth:short}.
+TODO: three sentences. The printed bound
+{claim:<PAPER>/<FIGURE>/above-truth:verdict}: {claim:<PAPER>/<FIGURE>/above-truth:short}.
 
 ## What the paper claims
 
