@@ -82,6 +82,10 @@ def test_the_bound_is_above_the_tight_value_where_it_is_stated():
     assert np.all(printed >= GaussianMechanism(sigma).epsilon(1e-5))
 
 
+def test_the_printed_number():
+    assert printed_epsilon(10.0, 1e-5) == pytest.approx(0.4845, rel=1e-4)
+
+
 def test_limits():
     assert printed_epsilon(1e12, 1e-5) == pytest.approx(0, abs=1e-11)
     assert printed_epsilon(8.0, 1e-5, clip=2.0) == printed_epsilon(4.0, 1e-5)
@@ -222,7 +226,8 @@ book.statement(
     f"at least {margin:.3g} times the tight value",
     "the tight value is above the printed one",
 )
-book.number("epsilon-10", float(printed_epsilon(10 * clip, delta, clip)))
+at_10 = float(printed_epsilon(10 * clip, delta, clip))
+book.number("epsilon-10", at_10, "the bound gives another number than is printed")
 """,
     ),
     ("text", "**Verdicts.** The paper's statement beside ours."),
