@@ -8,6 +8,9 @@ ID ?=
 SAMPLE ?=
 SEED ?=
 SET ?=
+PAPER ?=
+FIGURE ?=
+LAB ?=
 export SET
 
 run := @sh reproduce/python.sh
@@ -18,7 +21,7 @@ one_thread = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMEXPR_
 
 MAKEFLAGS += --no-builtin-rules
 .DEFAULT_GOAL := help
-.PHONY: help all test test-all claim verify certify mutants ledger gallery data paper sweep publish teach site lab bench references lint clean FORCE
+.PHONY: help all test test-all claim verify certify mutants ledger gallery data paper sweep publish teach site lab new bench references lint clean FORCE
 
 help:  ## list the targets
 	@echo "make TARGET [PROFILE=quick|desk|long|paper] [JOBS=n]"
@@ -76,8 +79,12 @@ teach:  ## make the learners' edition of the lessons in build/teach/, and run bo
 site:  ## turn the notebooks into web pages, build/site/index.html
 	$(run) -m reproduce site --profile $(PROFILE)
 
-lab:  ## open the notebooks in JupyterLab
-	@$(one_thread) REPRO_PROGRESS_BAR=1 sh reproduce/python.sh -m jupyterlab --notebook-dir=.
+lab:  ## open the notebooks in JupyterLab; LAB="--allow-root --ip=0.0.0.0" gives it options
+	@$(one_thread) REPRO_PROGRESS_BAR=1 sh reproduce/python.sh -m jupyterlab --notebook-dir=. $(LAB)
+
+new:  ## write what a new figure begins with, and run it: make new PAPER=<paper> FIGURE=<figure>
+	@test -n "$(PAPER)" -a -n "$(FIGURE)" || { echo "name both, such as: make new PAPER=sixth FIGURE=fig1" >&2; exit 2; }
+	$(run) -m reproduce.skeleton "$(PAPER)" "$(FIGURE)"
 
 bench:  ## run the benchmarks
 	$(run) -m reproduce bench

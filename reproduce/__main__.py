@@ -135,21 +135,31 @@ def _tasks(options: Any) -> list[tuple[catalogue.Figure, list[Any]]]:
 
 
 def data(options: Any) -> int:
-    """Fetch and check the data sets that a profile reads."""
-    from repro.datasets.registry import DataError, fetch
+    """Fetch and check the data sets that a profile reads; list what cannot be had."""
+    from repro.datasets.registry import DataError, entry, fetch, find
+    from reproduce import subsets
 
     entries = catalogue.select(options.ids)
-    names = dict.fromkeys(name for entry in entries for name in entry.data(options.profile))
-    failed = False
+    names = dict.fromkeys(name for figure in entries for name in figure.data(options.profile))
+    damaged, absent = [], {}
     for name in names:
         try:
-            print(f"{name}: {fetch(name)}", flush=True)
+            find(name)
         except DataError as problem:
-            failed = True
             print(f"{name}: {problem}", file=sys.stderr)
+            damaged.append(name)
+            continue
+        try:
+            from_whole = find(name) is None and name in subsets.NAMES and not entry(name).url
+            print(f"{name}: {subsets.cut(name) if from_whole else fetch(name)}", flush=True)
+        except DataError as problem:
+            absent[name] = str(problem)
+    if absent:
+        print(f"{len(absent)} of {len(names)} cannot be had here; published runs need none of them")
+        print("".join(f"  {name}: {problem}\n" for name, problem in absent.items()), end="")
     if not names:
         print(f"profile {options.profile} needs no data files")
-    return 1 if failed else 0
+    return 1 if damaged else 0
 
 
 def test(options: Any) -> int:
@@ -162,6 +172,10 @@ def test(options: Any) -> int:
         ids = [entry.id for entry in entries] if options.ids else []
         steps["lint"] = ["ruff", "check"]
         steps["committed notebooks and stored numbers"] = ["reproduce.replay", "--jobs", jobs, *ids]
+        if ids:
+            papers = " or ".join(dict.fromkeys(entry.paper for entry in entries))
+            rules = ["pytest", "-n", jobs, "-q", "-k", papers, "tests/reproduce/test_workbook.py"]
+            steps["rules that every notebook keeps"] = rules
     if files or not options.ids:
         steps["slow unit tests" if options.slow else "unit tests"] = tests
     return _each(steps)

@@ -31,6 +31,8 @@ LOCK = ROOT / "requirements.lock"
 VENV = ROOT / ".venv"
 STAMP = ".complete"
 UNFINISHED = ".unfinished"
+ROOTS = "workbook.pth"
+"""The file in `.venv` by which kernels find the project: also in a JupyterLab that make did not start."""
 
 
 class EnvironmentProblem(Exception):
@@ -172,7 +174,7 @@ def key() -> str:
     content = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     packages = content.get("tool", {}).get("setuptools")
     built = [content.get("build-system"), content.get("project"), packages]
-    text = LOCK.read_text(encoding="utf-8") + json.dumps(built, sort_keys=True)
+    text = LOCK.read_text(encoding="utf-8") + json.dumps([*built, ROOTS], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -190,7 +192,7 @@ def _make(python: Path) -> None:
     """Make `.venv`, or update one that was whole; the stamp comes last."""
     usable = os.access(python, os.X_OK) and not (VENV / UNFINISHED).exists()
     if usable and _call(python, __file__, "--check", quiet=True):
-        (VENV / STAMP).write_text(key() + "\n", encoding="utf-8")
+        _finish()
         return
     _say(f"{'updating' if usable else 'making'} {VENV} from {LOCK.name}; this takes a few minutes")
     if not usable:
@@ -218,8 +220,15 @@ def _make(python: Path) -> None:
         )
     if not _call(python, *pip, "--quiet", "--no-deps", "--no-build-isolation", "-e", ROOT):
         raise EnvironmentProblem("pip could not install the project itself (the reason is above)")
-    (VENV / STAMP).write_text(key() + "\n", encoding="utf-8")
+    _finish()
     (VENV / UNFINISHED).unlink()
+
+
+def _finish() -> None:
+    """Name the project's folders to every Python of `.venv`, then write the stamp."""
+    for folder in VENV.glob("lib/python*/site-packages"):
+        (folder / ROOTS).write_text(f"{ROOT / 'src'}\n{ROOT}\n", encoding="utf-8")
+    (VENV / STAMP).write_text(key() + "\n", encoding="utf-8")
 
 
 def _call(program: Path, *arguments: object, quiet: bool = False) -> bool:

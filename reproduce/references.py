@@ -2,7 +2,8 @@
 
 Each notebook is run with the values of its parameters cell (the quick profile). Its outputs go
 into the committed notebook, its numbers to `reproduce/reference/quick/`, its seconds and memory to
-`reproduce/costs.json`, and what changed is printed. Nothing is written for a notebook that fails.
+`reproduce/costs.json`. What changed is told before any of it is written. Nothing is written for a
+notebook that fails.
 Committed measurements of times are renewed for the figures named, not when all are renewed.
 For the other profiles (`--profile desk`) numbers and cost are taken from the files that a run of
 that profile has left in `build/`.
@@ -16,7 +17,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -95,12 +96,15 @@ def normalise(book: nbformat.NotebookNode) -> nbformat.NotebookNode:
     return book
 
 
-def renew(figure_id: str, scratch: Path, times: bool = False) -> list[str]:
-    """Run one notebook, write its outputs and numbers, and return what changed, line by line.
+def renew(
+    figure_id: str, scratch: Path, tell: Callable[[list[str]], None], times: bool = False
+) -> None:
+    """Run one notebook, tell what changed, line by line, and then write its outputs and numbers.
 
     Args:
         figure_id: the figure.
         scratch: a folder for the other files of the run.
+        tell: is called with the lines before anything is written; [] when nothing changed.
         times: whether the committed measurements of times are renewed too.
 
     Raises:
@@ -124,8 +128,8 @@ def renew(figure_id: str, scratch: Path, times: bool = False) -> list[str]:
     if fresh.exists() and (times or not stored.exists()):
         contents[stored] = fresh.read_bytes()
         lines.append("measured times renewed")
+    tell(lines)
     _write(contents)
-    return lines
 
 
 def within(scratch: Path, place: Path) -> Path:
@@ -133,8 +137,8 @@ def within(scratch: Path, place: Path) -> Path:
     return scratch / "build" / place.relative_to(paths.BUILD)
 
 
-def store(figure_id: str, profile: str) -> list[str]:
-    """Store the numbers that a run of `profile` has left; return what changed.
+def store(figure_id: str, profile: str, tell: Callable[[list[str]], None]) -> None:
+    """Tell what changed in the numbers that a run of `profile` has left, and then store them.
 
     Raises:
         RenewalError: there is no complete json of that profile.
@@ -145,9 +149,8 @@ def store(figure_id: str, profile: str) -> list[str]:
         raise RenewalError(f"no {made}: make fig/{figure_id} PROFILE={profile}")
     record = load(made)
     old = compare.reference_path(figure_id, profile)
-    lines = changes(old, record)
+    tell(changes(old, record))
     _write({old: to_json(reference(record)).encode()})
-    return lines
 
 
 def _write(contents: Mapping[Path, bytes]) -> None:
@@ -249,21 +252,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     origins: dict[str, Path] = {}
 
     def one(figure_id: str) -> bool:
+        def tell(lines: list[str]) -> None:
+            told = "".join(f"\n  {line}" for line in lines)
+            print(f"{figure_id}: {'to be written:' + told if lines else 'unchanged'}", flush=True)
+
         try:
-            lines = (
-                renew(figure_id, scratch, bool(options.ids))
-                if quick
-                else store(figure_id, options.profile)
-            )
+            if quick:
+                renew(figure_id, scratch, tell, bool(options.ids))
+            else:
+                store(figure_id, options.profile, tell)
         except (RenewalError, WriteError) as problem:
             print(
                 f"{figure_id}: FAILED, nothing written: {_COLOUR.sub('', str(problem))}", flush=True
             )
             return False
         place = Destination(figure_id, options.profile).provenance
-        origins[figure_id] = scratch / "build" / place.relative_to(paths.BUILD) if quick else place
-        body = "".join(f"\n  {line}" for line in lines)
-        print(f"{figure_id}: {'unchanged' if not lines else 'renewed' + body}", flush=True)
+        origins[figure_id] = within(scratch, place) if quick else place
         return True
 
     pool = ThreadPoolExecutor(options.jobs)

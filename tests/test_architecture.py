@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from reproduce import paths
+from reproduce import catalogue, paths
 
 ROOMS = (
     "",
@@ -204,7 +204,10 @@ LONGER = {"reproduce/certify.py": 500}
 """Files with a limit of their own: the checker is one file, to be read on its own."""
 
 FILES, LINES = 150, 23_500
-"""The most files and lines that `src/repro` may have in all."""
+"""The most files and lines that `src/repro` may have in all, with five papers."""
+
+MORE_FILES, MORE_LINES = 10, 1_500
+"""What each further paper may add."""
 
 
 def lines(folder):
@@ -224,5 +227,6 @@ def test_no_file_is_too_long(folder):
 
 def test_the_library_stays_thin():
     found = lines("src/repro")
-    assert len(found) <= FILES, "join files or remove what nobody uses"
-    assert sum(found.values()) <= LINES, "remove what nobody uses"
+    more = max(0, len(catalogue.papers()) - 5)
+    assert len(found) <= FILES + more * MORE_FILES, "join files or remove what nobody uses"
+    assert sum(found.values()) <= LINES + more * MORE_LINES, "remove what nobody uses"

@@ -151,7 +151,7 @@ def test_near_ties_may_fall_the_other_way_and_nothing_else(was, now, allowed):
 def toy(tmp_path, monkeypatch):
     workbooks.build(tmp_path, monkeypatch)
     workbooks.run_toy()
-    references.store("toy/fig1", "quick")
+    references.store("toy/fig1", "quick", list)
     return tmp_path
 
 
@@ -234,7 +234,7 @@ def test_missing_files_are_failures(toy, capsys):
 
 def test_stored_numbers_of_no_figure_are_a_failure(toy, capsys):
     workbooks.run_derivations()
-    references.store("toy/derivations", "quick")
+    references.store("toy/derivations", "quick", list)
     assert compare.main([]) == 0
     (paths.REFERENCE / "quick/toy/old.json").write_text("{}")
     assert compare.main([]) == 1

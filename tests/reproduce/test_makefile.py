@@ -29,6 +29,9 @@ MAKE = {
         "SET",
         "SAMPLE",
         "SEED",
+        "PAPER",
+        "FIGURE",
+        "LAB",
     )
 }
 
@@ -125,6 +128,23 @@ def test_jupyterlab_has_one_thread_as_the_other_notebooks_have():
     assert {f"{name}=1" for name in THREADS} <= set(make("-n", "lab").split())
 
 
+def test_jupyterlab_takes_options():
+    assert (
+        make("-n", "lab", "LAB=--allow-root --port=9999")
+        .strip()
+        .endswith("--notebook-dir=. --allow-root --port=9999")
+    )
+
+
+def test_a_new_figure_needs_both_names():
+    told = make("-n", "new", "PAPER=sixth", "FIGURE=fig1").splitlines()[-1]
+    assert told == 'sh reproduce/python.sh -m reproduce.skeleton "sixth" "fig1"'
+    for given in ([], ["PAPER=sixth"], ["FIGURE=fig1"]):
+        command = ["make", "new", *given]
+        done = subprocess.run(command, cwd=ROOT, env=MAKE, capture_output=True, text=True)
+        assert done.returncode == 2 and done.stderr.startswith("name both, such as: make new ")
+
+
 def test_ci_calls_both_tests():
     text = (ROOT / ".ci/run").read_text()
     assert re.search(r"\bmake test && make test-all\b", text)
@@ -179,7 +199,8 @@ def test_the_tests_of_one_paper(calls, tmp_path, monkeypatch):
     monkeypatch.setattr(catalogue, "select", lambda ids: entries)
     monkeypatch.setattr(paths, "ROOT", tmp_path)
     assert __main__.main(["test", "--jobs", "1", "ddpsa"]) == 0
-    lint, replay, tests = calls
+    lint, replay, rules, tests = calls
+    assert rules[4:] == ["-q", "-k", "ddpsa", "tests/reproduce/test_workbook.py"]
     assert replay[4:] == [entry.id for entry in entries]
     assert tests[7:] == ["tests/accounting/ddpsa/test_bounds.py", "tests/test_ddpsa_timing.py"]
 
