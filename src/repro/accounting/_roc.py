@@ -24,7 +24,7 @@ __all__ = ["QUANTILE_ERROR", "Lines", "bounding_lines", "shift_of_points"]
 QUANTILE_ERROR = 1e-14
 """Rounding of a difference of two quantiles of the normal distribution."""
 
-_STEP = 0.005  # of epsilon, relative where it is below 1
+_STEP = 0.01  # of epsilon, relative where it is below 1
 _MOST_STEPS = 4000  # above epsilon = 1
 _NOTHING = np.log(1e-18)  # log delta beyond which no epsilon is tried
 _FARTHEST = 300.0  # the largest epsilon: false-positive rates below e^-300 are none
