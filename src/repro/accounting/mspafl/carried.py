@@ -128,13 +128,13 @@ class CarriedRun(Mechanism):
         return typical / (1000 if method == "lower" else 100)
 
     def losses(self, method: str, interval: float) -> PrivacyLossDistribution:
-        """See `Mechanism.losses`; for "lower" the best of several attackers at small error rates."""
+        """See `Mechanism.losses`; for "lower" those of one of the attackers."""
         self._not_printed(method)
         if self._hazard == 0:
             return pld_lib.identity(interval, pessimistic_estimate=method != "lower")
         if method == "lower":
-            *_, best = self.lower_pairs(interval)
-            return best
+            *_, last = self.lower_pairs(interval)
+            return last
         (side,) = one_sided(pessimistic(self._log_mean, self._log_mean, interval), "remove")
         step, first, mass, infinite = losses(side)
         return PrivacyLossDistribution(
@@ -161,6 +161,13 @@ class CarriedRun(Mechanism):
         if self._hazard == 0:
             yield self.losses("lower", interval)
             return
+        for pair in self._each_attacker(interval):
+            yield pair
+            # The two values of the replaced record may change places.
+            yield PrivacyLossDistribution(*one_sided(pair)[::-1])
+
+    def _each_attacker(self, interval: float) -> Iterator[PrivacyLossDistribution]:
+        """The attackers of the module, whose positives say that the record was drawn, or not."""
         yield self._first.losses("lower", interval)
         if self.clients == 1:
             with_record, without = server_laws(self.rounds, self._ratio, self.p, self.q)
