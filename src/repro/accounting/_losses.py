@@ -138,10 +138,12 @@ def missed(pmf: pld_pmf.PLDPmf, fpr: np.ndarray, charged: Charge) -> np.ndarray:
         charged: see `charge`.
     """
     rates, tpr = _curve(pmf)
-    target = 1 - fpr
-    if rounded_up(pmf):  # on a level piece the lower end counts
-        target = np.nextafter(target, 0.0)
-    return -np.clip(np.interp(target, tpr + charged(tpr), rates), 0.0, 1 - fpr)
+    target, beyond = 1 - fpr, 1.0
+    if rounded_up(pmf):
+        # On a level piece the lower end counts; beyond the curve nothing is known.
+        target, beyond = np.nextafter(target, 0.0), 0.0
+    found = np.interp(target, tpr + charged(tpr), rates, right=beyond)
+    return -np.clip(found, 0.0, 1 - fpr)
 
 
 def largest_shift(pmf: pld_pmf.PLDPmf, least: float, charged: Charge) -> float:
