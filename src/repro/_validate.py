@@ -57,10 +57,10 @@ def probability_open(name: str, value: object) -> np.ndarray:
 
 
 def least_error_rate(name: str, value: object) -> float:
-    """One error rate in (0, 1/2), below which of two error rates nothing is claimed."""
-    rate = _checked(name, value, "in (0, 1/2)", lambda a: (a > 0) & (a < 0.5))
+    """One error rate in [1e-12, 1/2): the least of those of which something is claimed."""
+    rate = _checked(name, value, "in [1e-12, 1/2)", lambda a: (a >= 1e-12) & (a < 0.5))
     if rate.ndim:
-        raise ValueError(f"{name} must be one number in (0, 1/2), got {value!r}")
+        raise ValueError(f"{name} must be one number in [1e-12, 1/2), got {value!r}")
     return float(rate)
 
 

@@ -13,7 +13,16 @@ from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 from numpy.typing import ArrayLike
 
 from repro._validate import broadcastable, choice, nonnegative, positive, probability_open
-from repro.accounting._losses import Charge, charge, largest_shift, power, profile, threshold
+from repro.accounting._losses import (
+    Charge,
+    charge,
+    joined,
+    largest_shift,
+    missed,
+    power,
+    profile,
+    threshold,
+)
 from repro.accounting._pld import losses, on_grid, one_sided
 from repro.accounting._renyi import ORDERS, convert_delta, convert_epsilon
 from repro.accounting._risk import Rates, Risks, plain
@@ -102,7 +111,7 @@ class Composed(Risks):
         flat = np.broadcast_to(given, shape).ravel()
         each, row = np.unique(np.broadcast_to(self.counts, shape), return_inverse=True)
         each, row = each.tolist(), row.ravel()
-        value = np.zeros(flat.size)
+        value = np.full(flat.size, -np.inf)
         for way in ways:
             found = [self._once(method, way)] if each == [1] else self.runs(method, way, each)
             for index, (count, pairs) in enumerate(zip(each, found, strict=True)):
@@ -155,16 +164,21 @@ class Composed(Risks):
         Both directions count for "both": where delta is larger in one of them at every epsilon, the curve of
         the other is still the lower one at large false-positive rates.
         """
-        value = self._solve(power, fpr, method, _directions(direction))
-        return value, 1 - value
+        sides = []
+        for way in _directions(direction):
+            tpr = self._solve(power, fpr, method, (way,))
+            found = self._solve(missed, fpr, method, ("add" if way == "remove" else "remove",))
+            sides.append(joined(tpr, found, method))
+        tpr, fnr = zip(*sides, strict=True)
+        return np.maximum.reduce(tpr), np.minimum.reduce(fnr)
 
-    def shift(self, least_error: float, method: str, direction: str) -> np.ndarray:
+    def shift(self, least_error: float, method: str) -> np.ndarray:
         """See `Risks.shift`."""
 
         def answer(pmf, at, charged):
             return np.full(at.shape, largest_shift(pmf, least_error, charged))
 
-        return self._solve(answer, np.zeros(()), method, _directions(direction))
+        return self._solve(answer, np.zeros(()), method, ("remove", "add"))
 
     @property
     def answer_shape(self) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from dp_accounting.pld import pld_pmf
 from repro.accounting._pld import losses, rounded_up
 from repro.accounting._roc import QUANTILE_ERROR, shift_of_points
 
-__all__ = ["Charge", "charge", "largest_shift", "power", "profile", "threshold"]
+__all__ = ["Charge", "charge", "joined", "largest_shift", "missed", "power", "profile", "threshold"]
 
 Charge = Callable[[np.ndarray], np.ndarray]
 
@@ -126,11 +126,32 @@ def power(pmf: pld_pmf.PLDPmf, fpr: np.ndarray, charged: Charge) -> np.ndarray:
     return np.clip(found + charged(found), fpr, 1.0)
 
 
+def missed(pmf: pld_pmf.PLDPmf, fpr: np.ndarray, charged: Charge) -> np.ndarray:
+    """Minus the least false-negative rate, from the losses of the other direction, shape (n,).
+
+    There a positive says the opposite, so that the two error rates change places: the false-negative rate is the
+    one at which the true-positive rate comes to 1 - fpr. Where it is small it is precise in relation to itself.
+
+    Args:
+        pmf: losses of one direction.
+        fpr: false-positive rates of the other direction, in [0, 1], shape (n,).
+        charged: see `charge`.
+    """
+    rates, tpr = _curve(pmf)
+    target, beyond = 1 - fpr, 1.0
+    if rounded_up(pmf):
+        # On a level piece the lower end counts; beyond the curve nothing is known.
+        target, beyond = np.nextafter(target, 0.0), 0.0
+    found = np.interp(target, tpr + charged(tpr), rates, right=beyond)
+    return -np.clip(found, 0.0, 1 - fpr)
+
+
 def largest_shift(pmf: pld_pmf.PLDPmf, least: float, charged: Charge) -> float:
-    """The largest Phi^-1(tpr) - Phi^-1(fpr) on the curve, where both error rates are at least `least`.
+    """The largest Phi^-1(tpr) - Phi^-1(fpr) on the half of a curve whose losses are not negative.
 
     The curve is a polygon, and that of a Gaussian mechanism is concave; so the largest value is at a corner or where
-    the polygon enters or leaves the region.
+    the polygon enters the region in which both error rates are at least `least`. The other half, and where the
+    polygon leaves the region, belong to the losses of the other direction.
 
     Args:
         pmf: losses of one direction.
@@ -141,10 +162,18 @@ def largest_shift(pmf: pld_pmf.PLDPmf, least: float, charged: Charge) -> float:
     # No less than `charge` takes, and affine, so that the polygon stays one.
     side = 1.0 if rounded_up(pmf) else -1.0
     tpr = tpr * (1 + side * 2 * pmf.size * 2.0**-53) + charged(np.zeros(1))
-    x, y = [fpr, least], [tpr, np.interp(least, fpr, tpr)]
-    end = int(np.searchsorted(tpr, 1 - least))
-    if 0 < end < tpr.size:
-        share = (1 - least - tpr[end - 1]) / (tpr[end] - tpr[end - 1])
-        x.append(fpr[end - 1] + share * (fpr[end] - fpr[end - 1]))
-        y.append(1 - least)
+    _, first, mass, _ = losses(pmf)
+    half = slice(max(1, mass.size + min(first, 0)) + 1)
+    x, y = [fpr[half], least], [tpr[half], np.interp(least, fpr, tpr)]
     return max(shift_of_points(np.hstack(x), np.hstack(y), least) + side * QUANTILE_ERROR, 0.0)
+
+
+def joined(tpr: np.ndarray, minus_fnr: np.ndarray, method: str) -> tuple[np.ndarray, np.ndarray]:
+    """True-positive and false-negative rates from `power` and from `missed`, which are two bounds on one curve.
+
+    Both bounds hold: from above the smaller true-positive rate counts, from below the larger one.
+    """
+    fnr = -minus_fnr
+    if method == "lower":
+        return np.maximum(tpr, 1 - fnr), np.minimum(fnr, 1 - tpr)
+    return np.minimum(tpr, 1 - fnr), np.maximum(fnr, 1 - tpr)

@@ -11,7 +11,7 @@ from dp_accounting.pld import pld_pmf
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 from repro._validate import broadcastable, choice
-from repro.accounting._losses import charge, largest_shift, power
+from repro.accounting._losses import charge, joined, largest_shift, missed, power
 from repro.accounting._pld import filled, one_sided
 from repro.accounting._risk import Rates, Risks, gaussian_rates
 from repro.accounting._roc import Lines, bounding_lines
@@ -119,26 +119,32 @@ class Release(Risks):
             return gaussian_rates(fpr, np.asarray(mu))
         self.need_scalars("the curve of the best test")
         flat = fpr.ravel()
-        if method == "lower":
-            found = [power(pmf, flat, charged) for pmf, charged in self._attackers(direction)]
-            tpr = np.maximum.reduce(found).reshape(fpr.shape)
-            return tpr, 1 - tpr
-        ways = ("remove", "add") if direction == "both" else (direction,)
-        tpr, fnr = zip(*(self._lines(method).rates(flat, way) for way in ways), strict=True)
+        sides = [
+            self._reached(flat, way) if method == "lower" else self._lines(method).rates(flat, way)
+            for way in (("remove", "add") if direction == "both" else (direction,))
+        ]
+        tpr, fnr = zip(*sides, strict=True)
         return (
             np.maximum.reduce(tpr).reshape(fpr.shape),
             np.minimum.reduce(fnr).reshape(fpr.shape),
         )
 
-    def shift(self, least_error: float, method: str, direction: str) -> float | np.ndarray:
+    def _reached(self, fpr: np.ndarray, way: str) -> Rates:
+        """What the best of the explicit pairs reaches in one direction, shape (n,)."""
+        tpr = [power(pmf, fpr, charged) for pmf, charged in self._attackers(way)]
+        other = "add" if way == "remove" else "remove"
+        found = [missed(pmf, fpr, charged) for pmf, charged in self._attackers(other)]
+        return joined(np.maximum.reduce(tpr), np.maximum.reduce(found), "lower")
+
+    def shift(self, least_error: float, method: str) -> float | np.ndarray:
         """See `Risks.shift`."""
-        self.check(method, direction, stacklevel=3)
+        self.check(method, "both", stacklevel=3)
         if (mu := self.gaussian_mu()) is not None:
             return np.broadcast_to(mu, broadcastable(mu=np.empty(self.field_shape)))
         self.need_scalars("gdp_mu")
         if method != "lower":
             return self._lines(method).shift(least_error)
-        return max(largest_shift(p, least_error, c) for p, c in self._attackers(direction))
+        return max(largest_shift(p, least_error, c) for p, c in self._attackers("both"))
 
     def _lines(self, method: str) -> Lines:
         if method not in self._kept_lines:

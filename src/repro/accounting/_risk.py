@@ -70,8 +70,8 @@ class Risks(ABC):
         """
 
     @abstractmethod
-    def shift(self, least_error: float, method: str, direction: str) -> float | np.ndarray:
-        """Hook: see `gdp_mu`, with an error rate in (0, 1/2)."""
+    def shift(self, least_error: float, method: str) -> float | np.ndarray:
+        """Hook: see `gdp_mu`, with a checked error rate."""
 
     @property
     @abstractmethod
@@ -84,9 +84,10 @@ class Risks(ABC):
         """Least type II error (false-negative rate) of a test at each type I error (false-positive rate).
 
         Mind the sides: "upper" follows from the upper bound on the loss of privacy and is the *smaller* beta,
-        below which no attacker comes; "lower" is the larger beta, which a certain attacker reaches. For one
-        direction the curve is convex, and that of the other direction is its inverse up to the rounding of
-        losses. For "both" it is the lower of the two curves, which need not be convex where they cross.
+        below which no attacker comes; "lower" is the larger beta, which a certain attacker reaches. In one
+        direction "upper" is convex, and the inverse of the other direction up to the rounding of losses. Where
+        the lower of several curves is taken the result need not be convex: in "both" of the two directions, in
+        "lower" of several explicit pairs.
 
         Args:
             alpha: type I errors in [0, 1], scalar or array.
@@ -165,9 +166,7 @@ class Risks(ABC):
             delta = np.where(prior > 0.5, other, delta)
         return plain(np.where(certain, 0.0, rarer * (1 - np.asarray(delta))))
 
-    def gdp_mu(
-        self, *, least_error: float = 1e-6, method: str = "upper", direction: str = "both"
-    ) -> float | np.ndarray:
+    def gdp_mu(self, *, least_error: float = 1e-6, method: str = "upper") -> float | np.ndarray:
         """The Gaussian mechanism that gives away as much: the tightest mu of a dominating Gaussian curve.
 
         "upper": the smallest mu found such that no test whose two error rates are both at least `least_error`
@@ -181,18 +180,17 @@ class Risks(ABC):
         2 Phi^-1(1 - least_error), which stands for tests that reach both error rates at once.
 
         Args:
-            least_error: in (0, 1/2); where the release is Gaussian the answer does not depend on it.
-            method: "upper", "lower" or "paper".
-            direction: "add", "remove" or "both", the larger; they differ by the rounding of losses only.
+            least_error: in [1e-12, 1/2); where the release is Gaussian the answer does not depend on it.
+            method: "upper", "lower" or "paper". There are no directions: a Gaussian curve is its own inverse.
 
         Returns:
             mu >= 0, float or array.
 
         Raises:
-            ValueError: least_error outside (0, 1/2); else as for `tradeoff`.
+            ValueError: least_error outside [1e-12, 1/2); else as for `tradeoff`.
         """
         least_error = least_error_rate("least_error", least_error)
-        return plain(np.asarray(self.shift(least_error, method, direction)))
+        return plain(np.asarray(self.shift(least_error, method)))
 
 
 def gaussian_rates(fpr: np.ndarray, mu: np.ndarray) -> Rates:

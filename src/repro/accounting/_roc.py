@@ -24,7 +24,7 @@ __all__ = ["QUANTILE_ERROR", "Lines", "bounding_lines", "shift_of_points"]
 QUANTILE_ERROR = 1e-14
 """Rounding of a difference of two quantiles of the normal distribution."""
 
-_STEP = 0.005  # of epsilon, relative where it is below 1
+_STEP = 0.01  # of epsilon, relative where it is below 1
 _MOST_STEPS = 4000  # above epsilon = 1
 _NOTHING = np.log(1e-18)  # log delta beyond which no epsilon is tried
 _FARTHEST = 300.0  # the largest epsilon: false-positive rates below e^-300 are none
@@ -71,7 +71,7 @@ class Lines(NamedTuple):
         line = np.searchsorted(-positive.x, -fpr)
         tpr = positive.delta[line] + positive.weight[line] * fpr
         line = np.searchsorted(-negative.y, fpr - 1)
-        fnr = (1 - fpr - negative.delta[line]) / negative.weight[line]
+        fnr = (1 - fpr - negative.delta[line] - _ROUNDING) / negative.weight[line]
         tpr, fnr = (
             np.minimum(tpr * (1 + _ROUNDING), 1 - fnr + _ROUNDING),
             np.maximum(fnr * (1 - _ROUNDING), 1 - tpr - _ROUNDING),
@@ -121,9 +121,8 @@ def _grid(log_delta: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
             break
         low, reach, before = reach, 2 * reach, now
     reach = min(reach, _FARTHEST)
-    for _ in range(
-        _HALVINGS
-    ):  # where losses have an end, the line there is the one for small rates
+    # Where losses have an end, the line there is the one for small rates.
+    for _ in range(_HALVINGS):
         middle = (low + reach) / 2
         low, reach = (
             (low, middle) if log_delta(np.array([middle]))[0] < _NOTHING else (middle, reach)

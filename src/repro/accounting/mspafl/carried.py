@@ -33,8 +33,8 @@ from repro.accounting._gaussian import log_shift_divergence, log_sum
 from repro.accounting._losses import charge, profile
 from repro.accounting._pld import losses, on_grid, one_sided, self_compositions
 from repro.accounting.mechanism import Mechanism, frozen_fields
-from repro.accounting.mspafl.round import AveragedUploads
-from repro.accounting.mspafl.run import exposure, run_delta, server_delta_lower, server_laws
+from repro.accounting.mspafl.round import CELL_ROUNDING, AveragedUploads
+from repro.accounting.mspafl.run import exposure, run_delta, server_laws
 
 __all__ = ["CarriedRun"]
 
@@ -96,14 +96,15 @@ class CarriedRun(Mechanism):
     def log_delta(self, epsilon: np.ndarray, direction: str, method: str) -> np.ndarray:
         """See `Mechanism.log_delta`."""
         self._not_printed(method)
-        setting = {"ratio": self._ratio, "p": self.p, "q": self.q}
         at = np.ravel(epsilon)
         if self._hazard == 0:
             return np.full(np.shape(epsilon), -np.inf)
         if method == "upper":
-            value = run_delta(at, self.rounds, clients=self.clients, **setting)
+            value = run_delta(
+                at, self.rounds, ratio=self._ratio, p=self.p, q=self.q, clients=self.clients
+            )
         elif self.clients == 1:
-            value = server_delta_lower(at, self.rounds, **setting)
+            value = self._server_delta(at)
         else:
             found = [np.zeros(at.shape)]
             for pmf in (side for pair in self._waited for side in one_sided(pair)):
@@ -113,6 +114,16 @@ class CarriedRun(Mechanism):
         with np.errstate(divide="ignore"):
             first = self._first.log_delta(at, direction, method) if method == "lower" else -np.inf
             return np.maximum(np.log(np.maximum(value, 0.0)), first).reshape(np.shape(epsilon))
+
+    def _server_delta(self, epsilon: np.ndarray) -> np.ndarray:
+        """What the server's cells tell apart, the larger direction, shape (n,); rounding counts against it."""
+        laws = server_laws(self.rounds, self._ratio, self.p, self.q)
+        weight = np.exp(epsilon)[:, None] * (1 + CELL_ROUNDING)
+        gains = (
+            np.maximum((1 - CELL_ROUNDING) * first - weight * second, 0.0).sum(axis=1)
+            for first, second in (laws, laws[::-1])
+        )
+        return np.maximum(*gains)
 
     @property
     def _first(self) -> AveragedUploads:
@@ -128,13 +139,13 @@ class CarriedRun(Mechanism):
         return typical / (1000 if method == "lower" else 100)
 
     def losses(self, method: str, interval: float) -> PrivacyLossDistribution:
-        """See `Mechanism.losses`; for "lower" the best of several attackers at small error rates."""
+        """See `Mechanism.losses`; for "lower" those of one of the attackers."""
         self._not_printed(method)
         if self._hazard == 0:
             return pld_lib.identity(interval, pessimistic_estimate=method != "lower")
         if method == "lower":
-            *_, best = self.lower_pairs(interval)
-            return best
+            *_, last = self.lower_pairs(interval)
+            return last
         (side,) = one_sided(pessimistic(self._log_mean, self._log_mean, interval), "remove")
         step, first, mass, infinite = losses(side)
         return PrivacyLossDistribution(
@@ -161,6 +172,13 @@ class CarriedRun(Mechanism):
         if self._hazard == 0:
             yield self.losses("lower", interval)
             return
+        for pair in self._each_attacker(interval):
+            yield pair
+            # The two values of the replaced record may change places.
+            yield PrivacyLossDistribution(*one_sided(pair)[::-1])
+
+    def _each_attacker(self, interval: float) -> Iterator[PrivacyLossDistribution]:
+        """The attackers of the module, whose positives say that the record was drawn, or not."""
         yield self._first.losses("lower", interval)
         if self.clients == 1:
             with_record, without = server_laws(self.rounds, self._ratio, self.p, self.q)

@@ -38,12 +38,12 @@ from repro.accounting._discretise import optimistic
 from repro.accounting._gaussian import log_expm1, log_shift_divergence, log_sum
 from repro.accounting.mechanism import Mechanism, frozen_fields
 
-__all__ = ["AveragedUploads", "gaussian_cells"]
+__all__ = ["CELL_ROUNDING", "AveragedUploads", "gaussian_cells"]
 
 _CELL = 1 / 14  # of the discretised outputs, in standard deviations
 _REACH = 8.0
 _FLOOR = 1e-30  # added to every upper bound, so that composed tails do not underflow
-_ROUNDING = 4e-12  # relative error of a cell's mass, see `_log_cell_divergence`
+CELL_ROUNDING = 4e-12  # relative error of a cell's mass, see `_log_cell_divergence`
 _LIGHTEST = 1e-15  # numbers of participants less likely than this get no cells of their own
 
 
@@ -184,7 +184,7 @@ def _log_cell_divergence(epsilon, ratio, p, q, clients: int) -> np.ndarray:
 
     Reporting a cell is post-processing, so no quadrature is behind the value. Masses carry rounding:
     6e-14 for a tail, times 2 / `_CELL` for the difference of two, and 2e-13 for a binomial weight.
-    `_ROUNDING` is twice their sum; it lowers what counts and raises what counts against. The first
+    `CELL_ROUNDING` is twice their sum; it lowers what counts and raises what counts against. The first
     cell, a difference from 1, is left out of the event.
     """
     settings, place = np.unique(np.stack([ratio, p, q], axis=1), axis=0, return_inverse=True)
@@ -192,7 +192,7 @@ def _log_cell_divergence(epsilon, ratio, p, q, clients: int) -> np.ndarray:
     value = np.zeros(epsilon.shape)
     for k, setting in enumerate(settings):
         first, second = (x[1:] for x in _cells(*map(float, setting), clients, False))
-        low, high = 1 - _ROUNDING, 1 + _ROUNDING
+        low, high = 1 - CELL_ROUNDING, 1 + CELL_ROUNDING
         rows = np.flatnonzero(place == k)
         alpha = np.exp(epsilon[rows])[:, None]
         value[rows] = np.maximum(
