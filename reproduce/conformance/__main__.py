@@ -13,7 +13,7 @@ from repro.atomic import write_text
 from repro.conformance import examine
 from reproduce.paths import ROOT
 
-NAMES = ("random_participation", "partitioning", "ddpsa", "opacus")
+NAMES = ("random_participation", "partitioning", "mspafl", "ddpsa", "opacus")
 FOLDER = ROOT / "docs/conformance"
 REPETITIONS = 1000
 
@@ -21,9 +21,13 @@ REPETITIONS = 1000
 def written(name: str) -> str:
     """The whole report of one adapter: its notes, and one examination for each promise."""
     adapter = importlib.import_module(f"reproduce.conformance.{name}")
-    parts = [examine(engine, seed=0, repetitions=REPETITIONS).text() for engine in adapter.engines()]
+    parts = [
+        examine(engine, seed=0, repetitions=REPETITIONS).text() for engine in adapter.engines()
+    ]
     notes = f"{adapter.NOTES}\n\nMade by `python -m reproduce.conformance {name}`.\n"
-    return "\n".join([f"# Conformance of {name}\n", notes, *(re.sub("^#", "##", p, flags=re.M) for p in parts)])
+    return "\n".join(
+        [f"# Conformance of {name}\n", notes, *(re.sub("^#", "##", p, flags=re.M) for p in parts)]
+    )
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -3,10 +3,10 @@
 from collections import Counter
 
 import pytest
-from correct_engines import CORRECT
-from planted import BEYOND, FAULTS, SMALL
 from scipy.stats import binom
 
+from correct_engines import CORRECT
+from planted import BEYOND, FAULTS, SMALL
 from repro.conformance import examine
 
 
@@ -36,7 +36,10 @@ def test_the_report_says_what_lies_beyond_it(fault):
     """A fault that is missed is smaller than the deviation that the report names for its check."""
     report = examine(fault(), seed=1)
     assert report.alarms == ()
-    named = {"RateOffByOnePercent": "a relative change of 0.0", "TailsCutAtFive": "values beyond 3 scales of 0."}
+    named = {
+        "RateOffByOnePercent": "a relative change of 0.0",
+        "TailsCutAtFive": "values beyond 3 scales of 0.",
+    }
     assert named[fault.__name__] in report.text()
 
 

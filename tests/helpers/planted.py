@@ -8,6 +8,8 @@ repetitions.
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import erfinv
+
 from linear_engine import (
     BALANCED,
     CLIENTS,
@@ -20,8 +22,6 @@ from linear_engine import (
     fixed,
     printed,
 )
-from scipy.special import erfinv
-
 from repro.accounting import GaussianMechanism, PoissonGaussian, RandomParticipation, compose
 
 THIRD = printed(replace(POISSON, local_rate=1 / 3, divisor=2.0))
@@ -32,7 +32,7 @@ class Sampling(Linear):
 
 
 class Sensitivity(Linear):
-    found_by = ("sensitivity", "divisor", "kept state")
+    found_by = ("sensitivity", "divisor is public", "kept state")
 
 
 class Noise(Linear):
@@ -160,7 +160,9 @@ class RatesMultiplied(Sampling):
     """Coins for clients, then for records, accounted as one coin with the product of the rates."""
 
     promise = printed(
-        replace(TWO_LEVEL, participation=1.0, local_rate=0.4 * 0.5, noise_multiplier=1.0, divisor=1.2)
+        replace(
+            TWO_LEVEL, participation=1.0, local_rate=0.4 * 0.5, noise_multiplier=1.0, divisor=1.2
+        )
     )
 
     def draw(self, rng, shape, raw, owner):
@@ -215,7 +217,9 @@ class EachLayerWithTheWholeClip(Sensitivity):
 
     def clip(self, vectors):
         parts = vectors[..., :-1], vectors[..., -1:]
-        return np.concatenate([super(EachLayerWithTheWholeClip, self).clip(x) for x in parts], axis=-1)
+        return np.concatenate(
+            [super(EachLayerWithTheWholeClip, self).clip(x) for x in parts], axis=-1
+        )
 
 
 class ClippedByCoordinate(Sensitivity):
@@ -414,7 +418,9 @@ class DrawsDecideNoise(Noise):
         )
 
     def draw(self, rng, shape, raw, owner):
-        return np.random.default_rng(self._seed).random((*shape, len(owner))) < self.promise.local_rate
+        return (
+            np.random.default_rng(self._seed).random((*shape, len(owner))) < self.promise.local_rate
+        )
 
     def noisy(self, sums, rng, used):
         rng = np.random.default_rng(self._seed)

@@ -89,7 +89,11 @@ def check(
         name: (Table.of(promise, whole), None if less is None else Table.of(promise, less))
         for name, (whole, less) in scenes.items()
     }
-    found = [_sensitivity(promise, tables), _divisor(promise, tables, scenes["long"]), _state(promise, tables)]
+    found = [
+        _sensitivity(promise, tables),
+        _divisor(promise, tables, scenes["long"]),
+        _state(promise, tables),
+    ]
     if flipped is not None:
         found.append(_replaced(promise, flipped))
     return found
@@ -109,7 +113,9 @@ def _sensitivity(promise: Promise, tables: dict[str, tuple[Table, Table | None]]
     found["long"] = max(found["long"], largest)
     name = max(found, key=found.get)
     evidence = f"one unit changes the release by up to {found[name]:.6g} clips ({name} contributions), promised 1"
-    return exact("sensitivity, a unit more or less", found[name] > 1 + TOLERANCE, evidence, TOLERANCE)
+    return exact(
+        "sensitivity, a unit more or less", found[name] > 1 + TOLERANCE, evidence, TOLERANCE
+    )
 
 
 def _largest_part(promise: Promise, long: Table) -> float:
@@ -121,13 +127,16 @@ def _divisor(
     promise: Promise, tables: dict[str, tuple[Table, Table | None]], seen: Sequence[Sight | None]
 ) -> Finding:
     """The part of one unit must be the same whoever else takes part, or is in the data at all."""
-    parts = np.concatenate(
-        [
-            sight.total[..., : promise.units].reshape(-1, promise.units)
-            for sight in seen
-            if sight is not None
-        ]
-    ) / promise.step
+    parts = (
+        np.concatenate(
+            [
+                sight.total[..., : promise.units].reshape(-1, promise.units)
+                for sight in seen
+                if sight is not None
+            ]
+        )
+        / promise.step
+    )
     present = np.abs(parts) > TOLERANCE
     low = np.where(present, parts, np.inf).min(axis=0)
     high = np.where(present, parts, -np.inf).max(axis=0)
