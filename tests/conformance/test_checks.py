@@ -12,6 +12,7 @@ from scipy.stats import binomtest, kstest
 from correct_engines import LocalNoise, PoissonSums, TwoLevel
 from linear_engine import BALANCED, CLIENTS, FIXED, FULL, LAPLACE, POISSON, TWO_LEVEL, Linear
 from planted import ClippedAfterSumming, UniformNoise, WeightedAfterClipping
+from repro import paths
 from repro.accounting import GaussianMechanism
 from repro.conformance import Finding, Promise, examine, scenes
 from repro.conformance.__main__ import load, main
@@ -243,3 +244,13 @@ def test_promises_of_no_amplification_have_no_coins():
     whole = Promise(clients=2, records=1, rounds=1, clip=1, noise_multiplier=1, divisor=1)
     assert scheme(whole).rate == 1
     assert examine(Linear(whole), repetitions=300).alarms == ()
+
+
+def test_the_adapter_in_the_documentation_passes_and_fails_without_its_clip():
+    text = (paths.ROOT / "docs/conformance.md").read_text(encoding="utf-8")
+    code = text.split("```python\n")[1].split("```")[0]
+    for broken in (False, True):
+        names = {}
+        exec(code.replace("norms)", "norms / 1.2)") if broken else code, names)
+        alarms = examine(names["MyEngine"](), repetitions=300).alarms
+        assert alarms == (("sensitivity, a unit more or less",) if broken else ())
