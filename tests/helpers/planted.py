@@ -2,7 +2,7 @@
 
 The four kinds say which checks must find a fault. `SMALL` lists those that raise the true epsilon by 10 to
 50 %, each with the mechanism that it really is; `BEYOND` those that are too small for the usual number of
-repetitions.
+repetitions, or out of sight.
 """
 
 from dataclasses import dataclass, replace
@@ -207,7 +207,13 @@ class BiasNotClipped(Sensitivity):
     bias = 0.6
 
     def clip(self, vectors):
-        return np.concatenate([super().clip(vectors[..., :-1]), vectors[..., -1:]], axis=-1)
+        return np.concatenate([Linear.clip(self, vectors[..., :-1]), vectors[..., -1:]], axis=-1)
+
+
+class BiasNotClippedAndAlwaysThere(BiasNotClipped, Sensitivity):
+    """The same where all records take part in every round and none can be left out of the data."""
+
+    promise = replace(FULL, adjacency="zero_out")
 
 
 class EachLayerWithTheWholeClip(Sensitivity):
@@ -581,4 +587,4 @@ SMALL = _small()
 
 KINDS = (Sampling, Sensitivity, Noise, Account)
 FAULTS = tuple(fault for kind in KINDS for fault in kind.__subclasses__())
-BEYOND = (RateOffByOnePercent, TailsCutAtFive)
+BEYOND = (RateOffByOnePercent, TailsCutAtFive, BiasNotClippedAndAlwaysThere)

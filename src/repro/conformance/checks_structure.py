@@ -100,19 +100,18 @@ def check(
 
 
 def _sensitivity(promise: Promise, tables: dict[str, tuple[Table, Table | None]]) -> Finding:
-    """One unit added or removed, all others and their participation the same."""
-    found = {}
+    """One unit more or less, all others and their participation the same; and its own coordinate alone."""
+    found = {"its own coordinate": _largest_part(promise, tables["long"][0])}
     for name, (whole, less) in tables.items():
-        differences = [
-            _longest(promise, whole.difference(whole, 1 << unit)) for unit in range(promise.units)
-        ]
+        pairs = [whole.difference(whole, 1 << unit) for unit in range(promise.units)]
         if less is not None and len(whole.sets) == 1:  # all take part, always
-            differences.append(_longest(promise, whole.difference(less, 1 << (promise.units - 1))))
-        found[name] = max(differences)
-    largest = _largest_part(promise, tables["long"][0])
-    found["long"] = max(found["long"], largest)
+            pairs.append(whole.difference(less, 1 << (promise.units - 1)))
+        if any(len(differences) for differences in pairs):
+            found[f"{name} contributions"] = max(_longest(promise, each) for each in pairs)
     name = max(found, key=found.get)
-    evidence = f"one unit changes the release by up to {found[name]:.6g} clips ({name} contributions), promised 1"
+    evidence = f"one unit changes the release by up to {found[name]:.6g} clips ({name}), promised 1"
+    if len(found) == 1:
+        evidence += "; other coordinates could not be compared, as no two releases differ in one participant"
     return exact(
         "sensitivity, a unit more or less", found[name] > 1 + TOLERANCE, evidence, TOLERANCE
     )
