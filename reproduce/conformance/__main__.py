@@ -7,6 +7,7 @@ import importlib
 import re
 import sys
 import time
+from importlib.metadata import version
 
 from repro._validate import choice
 from repro.atomic import write_text
@@ -24,7 +25,9 @@ def written(name: str) -> str:
     parts = [
         examine(engine, seed=0, repetitions=REPETITIONS).text() for engine in adapter.engines()
     ]
-    notes = f"{adapter.NOTES}\n\nMade by `python -m reproduce.conformance {name}`.\n"
+    packages = {package: version(package).split("+")[0] for package in ("numpy", "scipy", "torch")}
+    used = ", ".join(" ".join(pair) for pair in packages.items())
+    notes = f"{adapter.NOTES}\n\nMade by `python -m reproduce.conformance {name}` with {used}.\n"
     return "\n".join(
         [f"# Conformance of {name}\n", notes, *(re.sub("^#", "##", p, flags=re.M) for p in parts)]
     )
