@@ -7,13 +7,14 @@ import importlib
 import re
 import sys
 import time
+from importlib.metadata import version
 
 from repro._validate import choice
 from repro.atomic import write_text
 from repro.conformance import examine
 from reproduce.paths import ROOT
 
-NAMES = ("random_participation", "partitioning", "ddpsa", "opacus")
+NAMES = ("random_participation", "partitioning", "mspafl", "ddpsa", "opacus")
 FOLDER = ROOT / "docs/conformance"
 REPETITIONS = 1000
 
@@ -21,9 +22,15 @@ REPETITIONS = 1000
 def written(name: str) -> str:
     """The whole report of one adapter: its notes, and one examination for each promise."""
     adapter = importlib.import_module(f"reproduce.conformance.{name}")
-    parts = [examine(engine, seed=0, repetitions=REPETITIONS).text() for engine in adapter.engines()]
-    notes = f"{adapter.NOTES}\n\nMade by `python -m reproduce.conformance {name}`.\n"
-    return "\n".join([f"# Conformance of {name}\n", notes, *(re.sub("^#", "##", p, flags=re.M) for p in parts)])
+    parts = [
+        examine(engine, seed=0, repetitions=REPETITIONS).text() for engine in adapter.engines()
+    ]
+    packages = {package: version(package).split("+")[0] for package in ("numpy", "scipy", "torch")}
+    used = ", ".join(" ".join(pair) for pair in packages.items())
+    notes = f"{adapter.NOTES}\n\nMade by `python -m reproduce.conformance {name}` with {used}.\n"
+    return "\n".join(
+        [f"# Conformance of {name}\n", notes, *(re.sub("^#", "##", p, flags=re.M) for p in parts)]
+    )
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -94,7 +94,10 @@ class Partitioning:
 
 
 def _released(
-    sampling: PoissonIterations | BalancedIterations, descent: NoisyDescent, inputs: Tensor, seed: int
+    sampling: PoissonIterations | BalancedIterations,
+    descent: NoisyDescent,
+    inputs: Tensor,
+    seed: int,
 ) -> Array:
     """The mean gradients of one run, shape (rounds, 1, coordinates)."""
     net = _Linear(inputs.shape[1] - 2)
@@ -106,7 +109,9 @@ def _released(
 
     train_on_submodels(net, inputs, labels, sampling, Splitting(1), descent, seed, watch=keep)
     one, two = -np.diff(path, axis=0).swapaxes(0, 1) / _RATE
-    return np.hstack([(two - one), (two + one)])[:, None] / sqrt(2)  # a rotation: norms and noise stay
+    return np.hstack([(two - one), (two + one)])[:, None] / sqrt(
+        2
+    )  # a rotation: norms and noise stay
 
 
 def engines() -> list[Partitioning]:

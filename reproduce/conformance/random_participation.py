@@ -20,9 +20,10 @@ NOTES = """\
 Algorithm 1 divides by p q N d, the mean number of records in a batch. This number depends on how many records there
 are, so a guarantee for adding or removing a record needs that number to be fixed beforehand, or public. The theorem
 speaks of the noisy sum, where this question does not arise. The first examination lets a record come or go while the
-program recomputes its divisor; the second one takes the number of records as public. With n records the first effect
-is a relative change of 1/n, large for the six records that are used here and small for a real data set. What is examined is the sum of gradients over all weights and biases that a linear
-model's update shows. Noise and draws come from seeded generators, which suits experiments and protects nobody."""
+program recomputes its divisor; the second one takes the number of records as public. With n records the first effect is
+a relative change of 1/n, large for the six records that are used here and small for a real data set. What is examined
+is the noisy mean gradient of all weights and biases of a linear model, as its update shows it. Noise and draws come
+from seeded generators, which suits experiments and protects nobody."""
 
 _RATE = 1e-9  # so small a step that the gradients of later rounds are those at zero weights
 _P, _Q, _SIZES = 0.5, 0.4, (2, 2, 2)
@@ -65,7 +66,9 @@ class RandomParticipation:
         inputs = torch.from_numpy(sqrt(2) * vectors)
         labels = torch.zeros(len(vectors), dtype=torch.int64)
         seeds = np.random.SeedSequence(seed).generate_state(repetitions)
-        return np.stack([_released(settings, inputs, labels, np.bincount(owner), int(s)) for s in seeds])
+        return np.stack(
+            [_released(settings, inputs, labels, np.bincount(owner), int(s)) for s in seeds]
+        )
 
 
 def _released(
@@ -78,11 +81,15 @@ def _released(
     path = [np.zeros((2, inputs.shape[1] + 1))]
 
     def keep(_: object) -> None:
-        path.append(np.hstack([model.weight.detach().numpy(), model.bias.detach().numpy()[:, None]]))
+        path.append(
+            np.hstack([model.weight.detach().numpy(), model.bias.detach().numpy()[:, None]])
+        )
 
     train(model, inputs, labels, sizes, settings, seed, watch=keep)
     one, two = -np.diff(path, axis=0).swapaxes(0, 1) / _RATE
-    return np.hstack([(two - one), (two + one)])[:, None] / sqrt(2)  # a rotation: norms and noise stay
+    return np.hstack([(two - one), (two + one)])[:, None] / sqrt(
+        2
+    )  # a rotation: norms and noise stay
 
 
 def engines() -> list[RandomParticipation]:
@@ -98,4 +105,7 @@ def engines() -> list[RandomParticipation]:
         local_rate=_Q,
     )
     promise = replace(promise, epsilon=bracket(promise)[1])
-    return [RandomParticipation(promise), RandomParticipation(replace(promise, adjacency="zero_out"))]
+    return [
+        RandomParticipation(promise),
+        RandomParticipation(replace(promise, adjacency="zero_out")),
+    ]

@@ -5,13 +5,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from correct_engines import LocalNoise, PoissonSums, TwoLevel
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from linear_engine import BALANCED, CLIENTS, FIXED, FULL, LAPLACE, POISSON, TWO_LEVEL, Linear
-from planted import ClippedAfterSumming, UniformNoise
 from scipy.stats import binomtest, kstest
 
+from correct_engines import LocalNoise, PoissonSums, TwoLevel
+from linear_engine import BALANCED, CLIENTS, FIXED, FULL, LAPLACE, POISSON, TWO_LEVEL, Linear
+from planted import ClippedAfterSumming, UniformNoise, WeightedAfterClipping
+from repro import paths
 from repro.accounting import GaussianMechanism
 from repro.conformance import Finding, Promise, examine, scenes
 from repro.conformance.__main__ import load, main
@@ -40,7 +41,11 @@ def test_holm_at_one_percent(values, expected):
 
 
 def test_an_exact_failure_is_always_an_alarm():
-    assert alarms([finding(broken=True), finding(broken=False), finding(0.5)]) == [True, False, False]
+    assert alarms([finding(broken=True), finding(broken=False), finding(0.5)]) == [
+        True,
+        False,
+        False,
+    ]
 
 
 @settings(derandomize=True, deadline=None, max_examples=40)
@@ -60,7 +65,9 @@ def test_goodness_is_level_for_the_law_and_small_for_another():
     assert goodness(np.array([0, 1]), np.array([1.0, 0.0])) == 0
 
 
-@pytest.mark.parametrize("promise", [POISSON, TWO_LEVEL, CLIENTS, FIXED, BALANCED, replace(TWO_LEVEL, records=1)])
+@pytest.mark.parametrize(
+    "promise", [POISSON, TWO_LEVEL, CLIENTS, FIXED, BALANCED, replace(TWO_LEVEL, records=1)]
+)
 def test_the_law_of_sampling_is_what_enumeration_gives(promise):
     """Second route: every outcome of every coin, with its probability."""
     law = scheme(promise)
@@ -75,7 +82,9 @@ def test_the_law_of_sampling_is_what_enumeration_gives(promise):
     assert np.bincount(one, weight, promise.per_client + 1) == pytest.approx(law.of_client)
     for a, b in itertools.combinations(range(promise.units), 2):
         same = a // promise.per_client == b // promise.per_client
-        assert weight @ (units[:, a] & units[:, b]) == pytest.approx(law.same if same else law.apart)
+        assert weight @ (units[:, a] & units[:, b]) == pytest.approx(
+            law.same if same else law.apart
+        )
 
 
 def _outcomes(promise):
@@ -95,7 +104,9 @@ def _outcomes(promise):
             chance = np.prod([p if c else 1 - p for c in clients])
             if promise.unit == "record":
                 chance *= np.prod([q if r else 1 - q for r in records])
-                taken = tuple(c * r for c, r in zip(np.repeat(clients, promise.records), records, strict=True))
+                taken = tuple(
+                    c * r for c, r in zip(np.repeat(clients, promise.records), records, strict=True)
+                )
             else:
                 chance, taken = chance / 2**promise.units, clients
             found[taken] = found.get(taken, 0) + chance
@@ -113,19 +124,39 @@ def test_the_account_of_full_participation_is_one_gaussian():
     exact = GaussianMechanism(FULL.noise_multiplier * FULL.clip, sensitivity=longer).epsilon(1e-5)
     assert bracket(FULL) == pytest.approx((exact, exact), rel=1e-3)
     replaced = bracket(replace(FULL, adjacency="replace"))
-    exact = GaussianMechanism(FULL.noise_multiplier * FULL.clip, sensitivity=2 * longer).epsilon(1e-5)
+    exact = GaussianMechanism(FULL.noise_multiplier * FULL.clip, sensitivity=2 * longer).epsilon(
+        1e-5
+    )
     assert replaced == pytest.approx((exact, exact), rel=1e-3)
     assert account(FIXED) is None
 
 
+def test_a_replaced_client_that_is_seen_to_take_part_leaks_in_proportion():
+    promise = Promise(
+        clients=3, records=1, rounds=1, clip=1.5, noise_multiplier=2.0, divisor=1, participation=0.3,
+        unit="client", adjacency="replace", uploads=True,
+    )  # fmt: skip
+    single = GaussianMechanism(3.0, sensitivity=3.0)
+    for epsilon in (0.2, 1.0):
+        assert account(promise).delta(epsilon) == pytest.approx(
+            0.3 * single.delta(epsilon), rel=1e-3
+        )
+
+
 @pytest.mark.parametrize("promise", [FULL, POISSON, LAPLACE])
-def test_the_attack_finds_an_epsilon_far_above_the_printed_one_and_never_refutes_the_true_one(promise):
-    little = replace(promise, noise_multiplier=0.35)  # the engine's noise; the printed epsilon is for more
+def test_the_attack_finds_an_epsilon_far_above_the_printed_one_and_never_refutes_the_true_one(
+    promise,
+):
+    little = replace(
+        promise, noise_multiplier=0.35
+    )  # the engine's noise; the printed epsilon is for more
     engine = Linear(little)
     common = dict(repetitions=3000, noise=True, seed=3)
     rate = scheme(little).rate
     one, two = (
-        scores(little, scenes.look(engine, data(little), little.owner, **common | {"seed": k}), rate)
+        scores(
+            little, scenes.look(engine, data(little), little.owner, **common | {"seed": k}), rate
+        )
         for k, data in enumerate((scenes.single, scenes.silent))
     )
     wrong = check_attack(replace(little, epsilon=0.5), one, two)
@@ -143,9 +174,13 @@ def test_an_engine_that_cannot_switch_its_noise_off_is_checked_for_its_noise():
     class Loud(UniformNoise):
         can_silence = False
 
+    class Heavy(WeightedAfterClipping):
+        can_silence = False
+
     report = examine(Loud(), repetitions=1000)
     assert any(alarm.startswith("noise, shape") for alarm in report.alarms)
     assert "cannot switch its noise off" in report.text()
+    assert examine(Heavy(), repetitions=3000).alarms == ("mean contribution under noise",)
 
 
 def test_uploads_of_silent_clients_do_not_count_as_noise():
@@ -209,3 +244,13 @@ def test_promises_of_no_amplification_have_no_coins():
     whole = Promise(clients=2, records=1, rounds=1, clip=1, noise_multiplier=1, divisor=1)
     assert scheme(whole).rate == 1
     assert examine(Linear(whole), repetitions=300).alarms == ()
+
+
+def test_the_adapter_in_the_documentation_passes_and_fails_without_its_clip():
+    text = (paths.ROOT / "docs/conformance.md").read_text(encoding="utf-8")
+    code = text.split("```python\n")[1].split("```")[0]
+    for broken in (False, True):
+        names = {}
+        exec(code.replace("norms)", "norms / 1.2)") if broken else code, names)
+        alarms = examine(names["MyEngine"](), repetitions=300).alarms
+        assert alarms == (("sensitivity, a unit more or less",) if broken else ())

@@ -1,6 +1,7 @@
 """Ten engines that keep their promise, each in a way of its own."""
 
 import numpy as np
+
 from linear_engine import (
     BALANCED,
     CLIENTS,
@@ -48,7 +49,9 @@ class LocalNoise(Linear):
 
     def draw(self, rng, shape, raw, owner):
         self.clients = rng.random((*shape, owner.max() + 1)) < self.promise.participation
-        return self.clients[..., owner] & (rng.random((*shape, len(owner))) < self.promise.local_rate)
+        return self.clients[..., owner] & (
+            rng.random((*shape, len(owner))) < self.promise.local_rate
+        )
 
     def silence(self, released, used, owner):
         return np.where(self.clients[..., None], released, np.nan)
@@ -91,5 +94,6 @@ class PerLayer(Linear):
 
 
 CORRECT = (
-    PoissonSums, TwoLevel, ClientLevel, Balanced, FixedSize, Replaced, LocalNoise, LaplaceUploads, ShareOfNoise, PerLayer,
+    PoissonSums, TwoLevel, ClientLevel, Balanced, FixedSize, Replaced, LocalNoise, LaplaceUploads, ShareOfNoise,
+    PerLayer,
 )  # fmt: skip

@@ -18,22 +18,45 @@ def printed(promise):
 
 
 POISSON = printed(
-    Promise(clients=1, records=6, rounds=3, clip=1.0, noise_multiplier=1.2, divisor=1.8, local_rate=0.3)
+    Promise(
+        clients=1, records=6, rounds=3, clip=1.0, noise_multiplier=1.2, divisor=1.8, local_rate=0.3
+    )
 )
 TWO_LEVEL = printed(
     Promise(
-        clients=3, records=2, rounds=3, clip=0.5, noise_multiplier=1.5, divisor=1.0, participation=0.5, local_rate=0.4
+        clients=3,
+        records=2,
+        rounds=3,
+        clip=0.5,
+        noise_multiplier=1.5,
+        divisor=1.0,
+        participation=0.5,
+        local_rate=0.4,
     )
 )
 FULL = printed(Promise(clients=4, records=1, rounds=3, clip=1.0, noise_multiplier=2.0, divisor=4.0))
 CLIENTS = printed(
     Promise(
-        clients=5, records=2, rounds=3, clip=1.0, noise_multiplier=1.2, divisor=2.0, unit="client", participation=0.4
+        clients=5,
+        records=2,
+        rounds=3,
+        clip=1.0,
+        noise_multiplier=1.2,
+        divisor=2.0,
+        unit="client",
+        participation=0.4,
     )
 )
 BALANCED = printed(
     Promise(
-        clients=1, records=5, rounds=4, clip=1.0, noise_multiplier=1.0, divisor=1.25, sampling="balanced", participations=1
+        clients=1,
+        records=5,
+        rounds=4,
+        clip=1.0,
+        noise_multiplier=1.0,
+        divisor=1.25,
+        sampling="balanced",
+        participations=1,
     )
 )
 FIXED = Promise(
@@ -120,7 +143,9 @@ class Linear:
         return self.promise.noise_multiplier * self.promise.clip
 
     def noise(self, rng, shape):
-        draw = rng.standard_normal if self.promise.law == "gaussian" else lambda s: rng.laplace(size=s)
+        draw = (
+            rng.standard_normal if self.promise.law == "gaussian" else lambda s: rng.laplace(size=s)
+        )
         return self.scale * draw(shape)
 
     def noisy(self, sums, rng, used):

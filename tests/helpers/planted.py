@@ -2,12 +2,14 @@
 
 The four kinds say which checks must find a fault. `SMALL` lists those that raise the true epsilon by 10 to
 50 %, each with the mechanism that it really is; `BEYOND` those that are too small for the usual number of
-repetitions.
+repetitions, or out of sight.
 """
 
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import erfinv
+
 from linear_engine import (
     BALANCED,
     CLIENTS,
@@ -20,8 +22,6 @@ from linear_engine import (
     fixed,
     printed,
 )
-from scipy.special import erfinv
-
 from repro.accounting import GaussianMechanism, PoissonGaussian, RandomParticipation, compose
 
 THIRD = printed(replace(POISSON, local_rate=1 / 3, divisor=2.0))
@@ -32,7 +32,7 @@ class Sampling(Linear):
 
 
 class Sensitivity(Linear):
-    found_by = ("sensitivity", "divisor", "kept state")
+    found_by = ("sensitivity", "divisor is public", "kept state")
 
 
 class Noise(Linear):
@@ -160,7 +160,9 @@ class RatesMultiplied(Sampling):
     """Coins for clients, then for records, accounted as one coin with the product of the rates."""
 
     promise = printed(
-        replace(TWO_LEVEL, participation=1.0, local_rate=0.4 * 0.5, noise_multiplier=1.0, divisor=1.2)
+        replace(
+            TWO_LEVEL, participation=1.0, local_rate=0.4 * 0.5, noise_multiplier=1.0, divisor=1.2
+        )
     )
 
     def draw(self, rng, shape, raw, owner):
@@ -205,7 +207,13 @@ class BiasNotClipped(Sensitivity):
     bias = 0.6
 
     def clip(self, vectors):
-        return np.concatenate([super().clip(vectors[..., :-1]), vectors[..., -1:]], axis=-1)
+        return np.concatenate([Linear.clip(self, vectors[..., :-1]), vectors[..., -1:]], axis=-1)
+
+
+class BiasNotClippedAndAlwaysThere(BiasNotClipped, Sensitivity):
+    """The same where all records take part in every round and none can be left out of the data."""
+
+    promise = replace(FULL, adjacency="zero_out")
 
 
 class EachLayerWithTheWholeClip(Sensitivity):
@@ -215,7 +223,9 @@ class EachLayerWithTheWholeClip(Sensitivity):
 
     def clip(self, vectors):
         parts = vectors[..., :-1], vectors[..., -1:]
-        return np.concatenate([super(EachLayerWithTheWholeClip, self).clip(x) for x in parts], axis=-1)
+        return np.concatenate(
+            [super(EachLayerWithTheWholeClip, self).clip(x) for x in parts], axis=-1
+        )
 
 
 class ClippedByCoordinate(Sensitivity):
@@ -414,7 +424,9 @@ class DrawsDecideNoise(Noise):
         )
 
     def draw(self, rng, shape, raw, owner):
-        return np.random.default_rng(self._seed).random((*shape, len(owner))) < self.promise.local_rate
+        return (
+            np.random.default_rng(self._seed).random((*shape, len(owner))) < self.promise.local_rate
+        )
 
     def noisy(self, sums, rng, used):
         rng = np.random.default_rng(self._seed)
@@ -575,4 +587,4 @@ SMALL = _small()
 
 KINDS = (Sampling, Sensitivity, Noise, Account)
 FAULTS = tuple(fault for kind in KINDS for fault in kind.__subclasses__())
-BEYOND = (RateOffByOnePercent, TailsCutAtFive)
+BEYOND = (RateOffByOnePercent, TailsCutAtFive, BiasNotClippedAndAlwaysThere)

@@ -14,6 +14,7 @@ from repro.accounting.gaussian import GaussianMechanism
 from repro.accounting.laplace import SummedLaplace
 from repro.accounting.mechanism import Mechanism
 from repro.accounting.partitioning.balanced import BalancedIterationSubsampling
+from repro.accounting.random_participation.mechanisms import WeakClientSampling
 from repro.conformance.adapter import Array, Promise
 from repro.conformance.findings import Finding, exact, skipped
 from repro.conformance.scenes import Sight
@@ -32,6 +33,10 @@ def account(promise: Promise) -> Mechanism | Composed | None:
         return compose(SummedLaplace(sigma, sensitivity=moved), promise.rounds)
     if whole:
         return compose(GaussianMechanism(sigma, sensitivity=moved), promise.rounds)
+    coins = promise.law == "gaussian" and promise.sampling == "poisson"
+    if coins and promise.uploads and promise.adjacency == "replace" and promise.local_rate == 1:
+        seen = WeakClientSampling(sigma, p=promise.participation, q=1, clip=moved)  # who takes part
+        return compose(seen, promise.rounds)
     if promise.law == "laplace" or promise.adjacency == "replace" or promise.sampling == "fixed":
         return None
     if promise.sampling == "balanced":
@@ -87,7 +92,9 @@ def scores(promise: Promise, sight: Sight, rate: float) -> Array:
     away = _density(promise, x + jump) if promise.adjacency == "replace" else there
     with np.errstate(divide="ignore"):
         absent, present = np.log1p(-rate), np.log(rate)
-    ratio = np.logaddexp(absent + there, present + here) - np.logaddexp(absent + there, present + away)
+    ratio = np.logaddexp(absent + there, present + here) - np.logaddexp(
+        absent + there, present + away
+    )
     return ratio.sum(axis=1)
 
 
@@ -141,7 +148,9 @@ def _counts(values: Array, cuts: Array) -> Array:
 
 def _least(hits: Array, false: Array, trials: int, delta: float, level: Array) -> Array:
     """Lower confidence bound on epsilon, from Clopper-Pearson bounds at half the level each."""
-    low = np.where(np.asarray(hits) > 0, beta.ppf(np.asarray(level) / 2, hits, trials - hits + 1), 0.0)
+    low = np.where(
+        np.asarray(hits) > 0, beta.ppf(np.asarray(level) / 2, hits, trials - hits + 1), 0.0
+    )
     high = beta.isf(np.asarray(level) / 2, false + 1, np.maximum(trials - false, 1e-9))
     with np.errstate(divide="ignore"):
         return np.log(np.maximum(low - delta, 0)) - np.log(high)

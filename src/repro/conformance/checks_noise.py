@@ -1,4 +1,7 @@
-"""Is the noise what was promised? Scale, shape, independence; seen where no record has anything."""
+"""Is the noise what was promised? Scale, shape, independence; seen where no record has anything.
+
+And, for engines whose noise cannot be switched off, the mean of what records contribute under it.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,9 @@ def check(promise: Promise, quiet: Sight, loud: Sight) -> list[Finding]:
     found = [_scale(promise, values, where) for where, values in parts.items()]
     found.append(_extra(promise, quiet.releases[..., inputs:] / promise.scale))
     found += [_shape(promise, values, where) for where, values in parts.items()]
-    found += [_norms(promise, values, where) for where, values in parts.items() if promise.order == 2]
+    found += [
+        _norms(promise, values, where) for where, values in parts.items() if promise.order == 2
+    ]
     found += [_tails(promise, values, where) for where, values in parts.items()]
     found.append(_coordinates(quiet.releases, inputs))
     found.append(_participants(loud, promise.units, spare))
@@ -52,6 +57,24 @@ def check(promise: Promise, quiet: Sight, loud: Sight) -> list[Finding]:
         found.append(_together(name, pairs))
     found.append(_repetitions(first[..., spare], parts["long contributions"]))
     return found
+
+
+def mean_contribution(promise: Promise, rate: float, loud: Sight) -> Finding:
+    """Long contributions under noise: a unit's mean part is at most its rate times the clip.
+
+    Args:
+        promise: of the engine.
+        rate: at which each unit takes part.
+        loud: what was seen of long contributions.
+    """
+    parts = loud.total[..., : promise.units].mean(axis=1) / promise.step
+    means, errors = parts.mean(axis=0), parts.std(axis=0) / np.sqrt(len(parts))
+    return Finding(
+        "mean contribution under noise",
+        f"a unit contributes up to {means.max():.4f} clips on average, promised {rate:.4f} at most",
+        worst(norm.sf((means - rate) / errors)),
+        detects=smallest(errors.max() / rate, "a relative excess of"),
+    )
 
 
 def _squares(promise: Promise, values: Array) -> tuple[Array, Array]:

@@ -11,7 +11,15 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from repro.conformance.adapter import Array, Promise
-from repro.conformance.findings import Finding, binomial, exact, goodness, smallest, two_sided, worst
+from repro.conformance.findings import (
+    Finding,
+    binomial,
+    exact,
+    goodness,
+    smallest,
+    two_sided,
+    worst,
+)
 
 
 @dataclass(frozen=True)
@@ -101,7 +109,9 @@ def _overall(promise: Promise, law: Scheme, present: NDArray[np.bool_], where: s
         return exact(name, np.abs(means - law.rate).max() > 1e-9, evidence, 1e-9)
     error = np.sqrt(variance / present.shape[1] / len(means)) / promise.units
     p_value = float(two_sided((share - law.rate) / error))
-    return Finding(name, evidence, p_value, detects=smallest(error / law.rate, "a relative change of"))
+    return Finding(
+        name, evidence, p_value, detects=smallest(error / law.rate, "a relative change of")
+    )
 
 
 def _each(law: Scheme, present: NDArray[np.bool_], where: str) -> Finding:
@@ -132,7 +142,9 @@ def _one_round(law: Scheme, values: np.ndarray) -> np.ndarray:
 
 def _sizes(law: Scheme, present: NDArray[np.bool_], where: str) -> Finding:
     sizes = _one_round(law, present.sum(axis=2))
-    spread = law.sizes @ np.arange(len(law.sizes)) ** 2 - (law.sizes @ np.arange(len(law.sizes))) ** 2
+    spread = (
+        law.sizes @ np.arange(len(law.sizes)) ** 2 - (law.sizes @ np.arange(len(law.sizes))) ** 2
+    )
     return Finding(
         f"sampling, number of units in a round, {where}",
         f"variance {sizes.var():.3f}, promised {spread:.3f}",

@@ -89,27 +89,32 @@ def check(
         name: (Table.of(promise, whole), None if less is None else Table.of(promise, less))
         for name, (whole, less) in scenes.items()
     }
-    found = [_sensitivity(promise, tables), _divisor(promise, tables, scenes["long"]), _state(promise, tables)]
+    found = [
+        _sensitivity(promise, tables),
+        _divisor(promise, tables, scenes["long"]),
+        _state(promise, tables),
+    ]
     if flipped is not None:
         found.append(_replaced(promise, flipped))
     return found
 
 
 def _sensitivity(promise: Promise, tables: dict[str, tuple[Table, Table | None]]) -> Finding:
-    """One unit added or removed, all others and their participation the same."""
-    found = {}
+    """One unit more or less, all others and their participation the same; and its own coordinate alone."""
+    found = {"its own coordinate": _largest_part(promise, tables["long"][0])}
     for name, (whole, less) in tables.items():
-        differences = [
-            _longest(promise, whole.difference(whole, 1 << unit)) for unit in range(promise.units)
-        ]
+        pairs = [whole.difference(whole, 1 << unit) for unit in range(promise.units)]
         if less is not None and len(whole.sets) == 1:  # all take part, always
-            differences.append(_longest(promise, whole.difference(less, 1 << (promise.units - 1))))
-        found[name] = max(differences)
-    largest = _largest_part(promise, tables["long"][0])
-    found["long"] = max(found["long"], largest)
+            pairs.append(whole.difference(less, 1 << (promise.units - 1)))
+        if any(len(differences) for differences in pairs):
+            found[f"{name} contributions"] = max(_longest(promise, each) for each in pairs)
     name = max(found, key=found.get)
-    evidence = f"one unit changes the release by up to {found[name]:.6g} clips ({name} contributions), promised 1"
-    return exact("sensitivity, a unit more or less", found[name] > 1 + TOLERANCE, evidence, TOLERANCE)
+    evidence = f"one unit changes the release by up to {found[name]:.6g} clips ({name}), promised 1"
+    if len(found) == 1:
+        evidence += "; other coordinates could not be compared, as no two releases differ in one participant"
+    return exact(
+        "sensitivity, a unit more or less", found[name] > 1 + TOLERANCE, evidence, TOLERANCE
+    )
 
 
 def _largest_part(promise: Promise, long: Table) -> float:
@@ -121,13 +126,16 @@ def _divisor(
     promise: Promise, tables: dict[str, tuple[Table, Table | None]], seen: Sequence[Sight | None]
 ) -> Finding:
     """The part of one unit must be the same whoever else takes part, or is in the data at all."""
-    parts = np.concatenate(
-        [
-            sight.total[..., : promise.units].reshape(-1, promise.units)
-            for sight in seen
-            if sight is not None
-        ]
-    ) / promise.step
+    parts = (
+        np.concatenate(
+            [
+                sight.total[..., : promise.units].reshape(-1, promise.units)
+                for sight in seen
+                if sight is not None
+            ]
+        )
+        / promise.step
+    )
     present = np.abs(parts) > TOLERANCE
     low = np.where(present, parts, np.inf).min(axis=0)
     high = np.where(present, parts, -np.inf).max(axis=0)

@@ -36,9 +36,8 @@ class Finding:
 
 def exact(check: str, broken: bool, evidence: str, tolerance: float) -> Finding:
     """A finding without chance, apart from rounding up to a relative `tolerance`."""
-    return Finding(
-        check, evidence, broken=bool(broken), detects=lambda _: f"deviations above {tolerance:.0e}"
-    )
+    sees = f"deviations above {tolerance:.0e}" if tolerance else "any deviation"
+    return Finding(check, evidence, broken=bool(broken), detects=lambda _: sees)
 
 
 def skipped(check: str, reason: str) -> Finding:

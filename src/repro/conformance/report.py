@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from repro._validate import integer
-from repro.conformance import checks_epsilon, checks_noise, checks_sampling, checks_structure, scenes
+from repro.conformance import (
+    checks_epsilon,
+    checks_noise,
+    checks_sampling,
+    checks_structure,
+    scenes,
+)
 from repro.conformance.adapter import Array, Engine, Promise
 from repro.conformance.findings import LEVEL, Finding, alarms, exact, skipped
 from repro.conformance.scenes import Sight
+
+Look = Callable[..., Sight]
+"""Runs the engine on vectors; see `examine`."""
 
 _NEIGHBOURS = {
     "add_remove": "added or removed",
@@ -51,7 +61,13 @@ class Report:
         wrong = alarms(self.findings)
         lines = [f"# {self.name}", "", _summary(self.alarms), "", "## Promise", ""]
         lines += [f"* {name}: {value}" for name, value in _promised(self.promise)]
-        lines += ["", "## Findings", "", "| check | verdict | evidence | p-value | what it can see |", "|---|---|---|---|---|"]
+        lines += [
+            "",
+            "## Findings",
+            "",
+            "| check | verdict | evidence | p-value | what it can see |",
+            "|---|---|---|---|---|",
+        ]
         for finding, bad in zip(self.findings, wrong, strict=True):
             checked = finding.p_value is not None or finding.broken is not None
             verdict = "**alarm**" if bad else "as promised" if checked else "not checked"
@@ -67,7 +83,7 @@ class Report:
             "",
             f"{self.repetitions} repetitions of {self.promise.rounds} rounds, seed {self.seed}. {tests} statistical "
             f"checks are judged together by Holm's procedure: an engine that keeps its promise gives an alarm in at "
-            f"most {LEVEL:.0%} of the examinations. \"What it can see\" is, for a statistical check, the smallest "
+            f'most {LEVEL:.0%} of the examinations. "What it can see" is, for a statistical check, the smallest '
             "deviation that 4 of 5 examinations find (of the kind that the check looks for); a smaller one, or one "
             "that shows only in other data, with other parameters or in another number of rounds, is beyond it. For "
             "an exact check it is the relative tolerance. A report without alarm is evidence, not a proof.",
@@ -138,18 +154,24 @@ def examine(engine: Engine, *, seed: int = 0, repetitions: int = 2000) -> Report
     if engine.can_silence:
         found += _without_noise(promise, look, seed)
     else:
-        found += [skipped(name, "the engine cannot switch its noise off") for name in _WITHOUT_NOISE]
+        found += [
+            skipped(name, "the engine cannot switch its noise off") for name in _WITHOUT_NOISE
+        ]
     loud = look(scenes.orthogonal(promise), noise=True)
+    rate = checks_sampling.scheme(promise).rate
+    found.append(checks_noise.mean_contribution(promise, rate, loud))
     found += checks_noise.check(promise, quiet, loud)
     found.append(checks_epsilon.check_account(promise))
-    found.append(_attack(promise, look, quiet))
+    found.append(_attack(promise, look, quiet, rate))
     return Report(engine.name, promise, repetitions, seed, tuple(found))
 
 
-def _without_noise(promise: Promise, look, seed: int) -> list[Finding]:
+def _without_noise(promise: Promise, look: Look, seed: int) -> list[Finding]:
     removed = promise.adjacency == "add_remove"
     data = {"long": scenes.orthogonal(promise)}
-    if promise.unit == "record" or promise.local_rate == 1:  # else the drawn records decide, not the clients
+    if (
+        promise.unit == "record" or promise.local_rate == 1
+    ):  # else the drawn records decide, not the clients
         data |= {
             "opposed": scenes.opposed(promise),
             "huge": scenes.opposed(promise, last=scenes.HUGE),
@@ -164,7 +186,10 @@ def _without_noise(promise: Promise, look, seed: int) -> list[Finding]:
     }
     flipped = None
     if promise.adjacency == "replace" and "opposed" in data:
-        flipped = (seen["opposed"][0], look(scenes.opposed(promise, last=50.0), noise=False, share=0.5))
+        flipped = (
+            seen["opposed"][0],
+            look(scenes.opposed(promise, last=50.0), noise=False, share=0.5),
+        )
     found = checks_sampling.check(promise, seen["long"][0].present(promise), "long contributions")
     if "mixed" in seen:
         present = seen["mixed"][0].present(promise)
@@ -172,8 +197,7 @@ def _without_noise(promise: Promise, look, seed: int) -> list[Finding]:
     return found + checks_structure.check(promise, seen, flipped)
 
 
-def _attack(promise: Promise, look, quiet: Sight) -> Finding:
-    rate = checks_sampling.scheme(promise).rate
+def _attack(promise: Promise, look: Look, quiet: Sight, rate: float) -> Finding:
     present = look(scenes.single(promise), noise=True)
     absent = quiet
     if promise.adjacency == "replace":

@@ -127,9 +127,7 @@ def look(
     return Sight(seen[:, : promise.rounds], seen.shape[1])
 
 
-def without_last(
-    promise: Promise, vectors: Array
-) -> tuple[Array, NDArray[np.int64]]:
+def without_last(promise: Promise, vectors: Array) -> tuple[Array, NDArray[np.int64]]:
     """The data set without its last unit, and the owners of what is left."""
     kept = _unit(promise) < promise.units - 1
     return vectors[kept], promise.owner[kept]
