@@ -375,7 +375,7 @@ class Again(nn.Module):
         (nn.Conv1d(4, 4, 1, groups=2), r"layer 'model' \(Conv1d\) must have groups=1"),
         (nn.Conv1d(4, 4, 3, padding="same"), "numeric zero padding"),
         (nn.LayerNorm((2, 4, 3)), "normalized_shape must leave out the records"),
-        (Shared(), "first axis of the input of a Embedding layer must be the 2 records"),
+        (Shared(), r"must have the 2 records as their first axis, got shape \(4,\) for Embedding"),
         (Again(), "a MultiheadAttention layer is used twice"),
         (nn.SyncBatchNorm(4), r"mixes records.*use nn.GroupNorm or nn.LayerNorm"),
     ],

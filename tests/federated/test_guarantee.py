@@ -3,8 +3,11 @@
 import math
 import subprocess
 import sys
+from dataclasses import replace
 
+import numpy as np
 import pytest
+from scipy.optimize import brentq
 
 from repro import federated
 from repro.accounting import (
@@ -15,6 +18,7 @@ from repro.accounting import (
     PoissonGaussian,
     compose,
 )
+from repro.federated.ddpsa.algorithm import mechanism
 from repro.federated.participation import BalancedIterations, PoissonIterations
 from repro.federated.partitioning.algorithms import NoisyDescent, Splitting
 from repro.federated.random_participation import Settings, train
@@ -101,6 +105,44 @@ def test_balanced_sampling_of_submodels_is_bracketed_by_what_is_simpler():
     assert whole.upper == found.upper and found.lower < whole.lower <= whole.upper
 
 
+def laplace(epsilon, rounds, delta):
+    """Epsilon of T rounds of Laplace noise at scale 1 / epsilon, by Monte Carlo over the losses."""
+    noise = np.random.default_rng(0).laplace(size=(100_000, rounds)) / epsilon
+    loss = epsilon * (np.abs(noise - 1) - np.abs(noise)).sum(axis=1)
+    return brentq(
+        lambda at: -np.minimum(0, np.expm1(at - loss)).mean() - delta, 0, rounds * epsilon
+    )
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_ddpsa_is_a_laplace_mechanism_in_every_round(shared):
+    variant = mechanism("DDP-SA" if shared else "LDP", clients=5, clip=3.0, epsilon=0.5)
+    found = variant.guarantee(0.05, 6)
+    assert found.upper == pytest.approx(laplace(0.5, 6, 0.05), rel=0.03)
+    assert found.upper < 6 * 0.5 and found.neighbours == "record"
+    if shared:  # four other clients' noise may help, which is certified for one coordinate only
+        assert 0 < found.lower < 0.7 * found.upper
+        together = replace(variant, distributed=True).guarantee(0.05, 6)
+        assert together.upper == found.upper and together.lower > found.lower
+        found = together
+    assert found.lower == pytest.approx(found.upper, rel=1e-2)
+    assert variant.guarantee(0.05, 12, batches=2).upper == variant.guarantee(0.05, 6).upper
+    assert variant.guarantee(0.05, 11, batches=2).upper == variant.guarantee(0.05, 6).upper
+
+
+def test_variants_of_ddpsa_that_guarantee_nothing_are_refused():
+    variant = mechanism("LDP", clients=5, clip=3.0, epsilon=0.5)
+    for change, message in (
+        ({"epsilon": math.inf}, "the noise must be positive"),
+        ({"distributed": True}, "shared must be True"),
+        ({"divided": False}, "divided must be True"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            replace(variant, **change).guarantee(DELTA, 3)
+    with pytest.raises(ValueError, match="rounds must"):
+        variant.guarantee(DELTA, 0)
+
+
 @pytest.mark.parametrize("delta", [0, 1.0, -1e-5, "1e-5", [1e-5, 1e-6]])
 def test_a_delta_out_of_range_is_refused(delta):
     with pytest.raises(ValueError, match="delta must"):
@@ -108,9 +150,9 @@ def test_a_delta_out_of_range_is_refused(delta):
 
 
 def test_settings_without_noise_guarantee_nothing():
-    with pytest.raises(ValueError, match="sigma must be positive for a guarantee"):
+    with pytest.raises(ValueError, match="the noise must be positive for a guarantee"):
         rounds(sigma=0.0).guarantee(DELTA)
-    with pytest.raises(ValueError, match="sigma must be positive for a guarantee"):
+    with pytest.raises(ValueError, match="the noise must be positive for a guarantee"):
         descent(sigma=0.0).guarantee(DELTA, PoissonIterations(9, 6, 0.5), Splitting(1))
 
 

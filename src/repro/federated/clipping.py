@@ -209,8 +209,8 @@ def _checked_taps(
         if tap.layer not in rows:
             if len(tap.before) != batch:
                 raise ValueError(
-                    f"the first axis of the input of a {kind} layer must be the {batch} records, "
-                    f"got shape {tuple(tap.before.shape)}"
+                    f"inputs of layers must have the {batch} records as their first axis, got shape "
+                    f"{tuple(tap.before.shape)} for {kind}"
                 )
             continue
         reached = rows[tap.layer].stop - rows[tap.layer].start

@@ -61,7 +61,7 @@ def bracket(
     return Guarantee(neighbours, float(delta), upper, lower, (run, attained))
 
 
-def needs_noise(sigma: float) -> None:
+def needs_noise(scale: float) -> None:
     """Refuse to account for a run without noise."""
-    if sigma == 0:
-        raise ValueError("sigma must be positive for a guarantee, got 0: nothing is hidden")
+    if scale == 0:
+        raise ValueError("the noise must be positive for a guarantee, got 0: nothing is hidden")

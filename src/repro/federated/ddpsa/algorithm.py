@@ -31,11 +31,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from repro._validate import choice, integer, positive
+from repro.accounting import compose
 from repro.accounting.ddpsa.printed import MECHANISMS, laplace_scale
+from repro.accounting.laplace import SummedLaplace
 from repro.datasets.plane import Plane
 from repro.federated.ddpsa.clients import Federation, clipped_sums
 from repro.federated.ddpsa.noise import NoiseStreams
 from repro.federated.ddpsa.servers import Memory, SecureSum, plain_sum, shared_sum, step
+from repro.federated.guarantee import Guarantee, bracket, needs_noise
 
 Array = NDArray[np.float64]
 
@@ -91,6 +94,36 @@ class Variant:
     def noise(self) -> tuple[int, int] | None:
         """The kind of noise, see `NoiseStreams`."""
         return (self.stream, self.clients if self.distributed else 1) if self.scale else None
+
+    def guarantee(self, delta: float, rounds: int, *, batches: int = 1) -> Guarantee:
+        """What `train` with this variant guarantees every record.
+
+        Uploads that are sent as they are, and sums of shared uploads with distributed noise, are
+        Laplace mechanisms, and the bracket is tight. Behind shared uploads that carry all of their
+        noise, "upper" counts one client's noise alone, and "lower" all clients' on one coordinate.
+
+        Args:
+            delta: in (0, 1).
+            rounds: [T] at least 1.
+            batches: parts into which a client cuts its records, as in `Training`; at least 1.
+
+        Raises:
+            ValueError: an argument out of range, or a variant without noise, with distributed noise
+                on uploads that are not shared, or with noise that is not divided by N_i.
+
+        Source: ddpsa, Definition 4 and Algorithm 2.
+        """
+        needs_noise(self.scale)
+        if self.distributed and not self.shared:
+            raise ValueError("shared must be True where the noise is distributed, got False")
+        if not self.divided:
+            raise ValueError("divided must be True for a guarantee that needs no N_i, got False")
+        used = -(-integer("rounds", rounds, 1) // integer("batches", batches, 1))
+        alone, together = (
+            compose(SummedLaplace(self.scale, clients=n, sensitivity=self.clip), used)
+            for n in (1, self.clients if self.shared and not self.distributed else 1)
+        )
+        return bracket("record", delta, alone, together)
 
 
 def mechanism(name: str, *, clients: int, clip: float, epsilon: float, **other: Any) -> Variant:
