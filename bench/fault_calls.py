@@ -55,6 +55,9 @@ LIKE = {
 }
 """Usual and extreme values of an argument, by its name."""
 
+PLAIN = ("float", "int", "str", "ArrayLike")
+"""The annotations of arguments that the harness can give."""
+
 NAMED = (ValueError, TypeError)
 """The errors that a call may end in."""
 
@@ -108,7 +111,8 @@ def public() -> Iterator[tuple[str, Callable[..., Any]]]:
 def _known(function: Callable[..., Any]) -> bool:
     """Whether the harness has values for each argument without a default."""
     every = inspect.signature(function).parameters.values()
-    return all(one.name in LIKE for one in every if one.default is one.empty)
+    needed = [one for one in every if one.default is one.empty]
+    return all(one.name in LIKE and one.annotation in PLAIN for one in needed)
 
 
 def _is_mechanism(one: Any) -> bool:

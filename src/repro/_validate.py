@@ -29,7 +29,7 @@ _LEAST_NOISE = 1e-10
 
 
 def _numeric(name: str, value: object, allowed: str) -> np.ndarray:
-    """A float array of real numbers; booleans, texts, complex numbers and dates are none."""
+    """A float array of real numbers; booleans, texts, complex numbers, dates and empty lists are none."""
     try:
         given = np.asarray(value)
         real = given.dtype.kind in "iuf" or (
@@ -38,7 +38,7 @@ def _numeric(name: str, value: object, allowed: str) -> np.ndarray:
         array = given.astype(float) if real else given
     except (TypeError, ValueError, OverflowError):
         real = False
-    if not real:
+    if not real or not array.size:
         raise ValueError(f"{name} must be {allowed}, got {value!r}")
     return array
 
