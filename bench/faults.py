@@ -32,8 +32,8 @@ import fault_calls
 import fault_sums
 
 ROOT = Path(__file__).resolve().parents[1]
-SMALL = ["partitioning/fig3", "random_participation/fig1", "mspafl/fig3"]
-"""The figures of the small run: seconds each, of three papers."""
+SMALL = ["partitioning/fig3"]
+"""The figures of the small run: seconds each."""
 
 PATIENCE = 1800
 """Seconds that one resumed run may take."""
