@@ -13,6 +13,7 @@ from repro.accounting import (
     RandomParticipation,
     compose,
 )
+from repro.accounting.ddpsa.printed import advanced_epsilon
 from repro.accounting.ddpsa.shares import LaplaceShares
 from repro.accounting.mspafl.printed import total_epsilon
 from repro.accounting.mspafl.run import exposure
@@ -63,6 +64,7 @@ def test_real_numbers_of_any_type_are_taken(value):
             "^delta must exceed the numerical error",
         ),
         (lambda: total_epsilon(1000.0, 0, slack=0.001), "^round_epsilon must be in"),
+        (lambda: advanced_epsilon(1e9, 10**4, slack=0.5), "^epsilon must be in"),
         (lambda: exposure(4, 0.0, 0.0, 100), "^p must be in"),
         (lambda: exposure(4, 0.5, 0.0, 100), "^q must be in"),
         (lambda: poisson_sigma(10, 1e-300), "^rate must be in"),
