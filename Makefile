@@ -11,6 +11,8 @@ SET ?=
 PAPER ?=
 FIGURE ?=
 LAB ?=
+FULL ?=
+SECONDS ?=
 export SET
 
 run := @sh reproduce/python.sh
@@ -21,7 +23,7 @@ one_thread = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMEXPR_
 
 MAKEFLAGS += --no-builtin-rules
 .DEFAULT_GOAL := help
-.PHONY: help all test test-all claim verify certify mutants ledger gallery data paper sweep publish teach site lab new bench references lint clean FORCE
+.PHONY: help all test test-all claim verify certify mutants ledger gallery data paper sweep publish teach site lab new bench references lint clean faults FORCE
 
 help:  ## list the targets
 	@echo "make TARGET [PROFILE=quick|desk|long|paper] [JOBS=n]"
@@ -88,6 +90,9 @@ new:  ## write what a new figure begins with, and run it: make new PAPER=<paper>
 
 bench:  ## run the benchmarks
 	$(run) -m reproduce bench
+
+faults:  ## kills, random calls, secure sums with faults, bounded; FULL=1: five cold runs of all figures, SECONDS=n, SEED=n
+	@$(one_thread) sh reproduce/python.sh bench/faults.py$(if $(FULL), --full)$(if $(SECONDS), --seconds $(SECONDS))$(if $(SEED), --seed $(SEED))
 
 references:  ## renew, on purpose, the notebooks' outputs, stored numbers and costs (of IDS="…", or all)
 	$(run) -m reproduce.references --profile $(PROFILE) --jobs $(JOBS) $(IDS)

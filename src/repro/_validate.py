@@ -8,6 +8,8 @@ checked element by element.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from decimal import Decimal
+from numbers import Real
 
 import numpy as np
 
@@ -28,13 +30,23 @@ _LEAST_NOISE = 1e-10
 
 
 def _numeric(name: str, value: object, allowed: str) -> np.ndarray:
-    if isinstance(value, (str, bytes, bool)) or value is None:
-        raise ValueError(f"{name} must be {allowed}, got {value!r}")
+    """A float array of real numbers; booleans, texts, complex numbers, dates and empty lists are none."""
     try:
-        array = np.asarray(value, dtype=float)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} must be {allowed}, got {value!r}") from None
+        given = np.asarray(value)
+        real = given.dtype.kind in "iuf" or (
+            given.dtype.kind == "O" and all(_real(one) for one in given.flat)
+        )
+        array = given.astype(float) if real else given
+    except (TypeError, ValueError, OverflowError):
+        real = False
+    if not real or not array.size:
+        raise ValueError(f"{name} must be {allowed}, got {value!r}")
     return array
+
+
+def _real(value: object) -> bool:
+    """Whether an object is a real number, such as an int beyond 64 bits or a Fraction."""
+    return isinstance(value, (Real, Decimal)) and not isinstance(value, bool)
 
 
 def _checked(name: str, value: object, allowed: str, test) -> np.ndarray:

@@ -32,6 +32,8 @@ MAKE = {
         "PAPER",
         "FIGURE",
         "LAB",
+        "FULL",
+        "SECONDS",
     )
 }
 
@@ -92,6 +94,12 @@ def test_calls(arguments, command):
 def test_mutants(arguments, options):
     told = make("-n", "mutants", "JOBS=2", *arguments).strip()
     assert told == f"sh reproduce/python.sh -m reproduce.mutants {options}"
+
+
+def test_faults():
+    told = make("-n", "faults", "FULL=1", "SECONDS=9", "SEED=3").strip()
+    assert told.endswith("bench/faults.py --full --seconds 9 --seed 3")
+    assert make("-n", "faults").strip().endswith("bench/faults.py")
 
 
 def test_a_claim_needs_its_id():

@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 from scipy.optimize import brentq
 
-from repro._validate import choice, integer, positive
+from repro._validate import choice, in_unit, integer, positive
 from repro.accounting.composition import compose
 from repro.accounting.partitioning.blocks import log_moments
 from repro.accounting.partitioning.model_splitting import ModelSplitting
@@ -41,6 +41,7 @@ __all__ = [
 #: Orders beyond this are never the best ones at epsilon = 8 over hundreds of rounds.
 _ALPHA = np.arange(2, 65)
 _EPSILON, _DELTA = 8.0, 1e-5
+_LEAST_RATE = 1e-9
 #: Clip of the split part, in units of the norm that the tables' noise is relative to.
 _SPLIT = 0.5
 
@@ -185,5 +186,11 @@ def balanced_sigma(iterations: int, participations: int) -> float:
 
 
 def poisson_sigma(iterations: int, rate: float) -> float:
-    """Section 4.2: noise of Poisson sampling for (8, 1e-5), by Theorem 3.11 and Proposition 2.3."""
+    """Section 4.2: noise of Poisson sampling for (8, 1e-5), by Theorem 3.11 and Proposition 2.3.
+
+    Raises:
+        ValueError: the rate is not in [1e-9, 1], or the iterations are no positive integer.
+    """
+    if in_unit("rate", rate) < _LEAST_RATE:
+        raise ValueError(f"rate must be in [{_LEAST_RATE:g}, 1], got {rate!r}")
     return _sigma(lambda s: poisson_rdp(_ALPHA, s, rate), integer("iterations", iterations, 1))

@@ -21,6 +21,7 @@ from repro._validate import integer
 
 __all__ = [
     "Losses",
+    "composed_size",
     "convolved",
     "filled",
     "losses",
@@ -99,16 +100,12 @@ def self_compositions(pmf: pld_pmf.PLDPmf, counts: Iterable[int]) -> Iterator[pl
         counts: numbers of rounds, >= 1.
     """
     interval, first, mass, infinite = losses(pmf)
-    orders = np.concatenate([np.arange(-20, 0), np.arange(1, 21)]) / mass.size
-    places = np.arange(mass.size)
-    log_moments = np.log([np.exp(order * places) @ mass for order in orders])
+    orders, log_moments = _moments(mass)
     for count in counts:
         if integer("count", count, 1) == 1:
             yield pmf
             continue
-        ends = (count * log_moments + math.log(2 / _TRUNCATED)) / orders
-        low = max(0, math.floor(ends[orders < 0].max()))
-        high = min((mass.size - 1) * count, math.ceil(ends[orders > 0].min()))
+        low, high = _kept(mass.size, count, orders, log_moments)
         width = high - low + 1
         size = fft.next_fast_len(max(width, mass.size), real=True)
         around = fft.irfft(fft.rfft(mass, size) ** count, size)  # sums modulo the size
@@ -117,6 +114,29 @@ def self_compositions(pmf: pld_pmf.PLDPmf, counts: Iterable[int]) -> Iterator[pl
         yield pld_pmf.DensePLDPmf(
             interval, first * count + low, kept, lost, pmf._pessimistic_estimate
         )
+
+
+def composed_size(pmf: pld_pmf.PLDPmf, count: int) -> int:
+    """How many losses `count` compositions keep, at most; little memory, whatever the count."""
+    mass = losses(pmf).mass
+    if count == 1 or mass.size < 2:
+        return mass.size
+    low, high = _kept(mass.size, count, *_moments(mass))
+    return high - low + 1
+
+
+def _moments(mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Orders for Chernoff's bound, and the logarithms of the moment generating function at these."""
+    orders = np.concatenate([np.arange(-20, 0), np.arange(1, 21)]) / mass.size
+    places = np.arange(mass.size)
+    return orders, np.log([np.exp(order * places) @ mass for order in orders])
+
+
+def _kept(size: int, count: int, orders: np.ndarray, log_moments: np.ndarray) -> tuple[int, int]:
+    """The first and last place of a sum of `count` losses that is kept, of (size - 1) count."""
+    ends = (count * log_moments + math.log(2 / _TRUNCATED)) / orders
+    low = max(0, math.floor(ends[orders < 0].max()))
+    return low, min((size - 1) * count, math.ceil(ends[orders > 0].min()))
 
 
 def filled(pmf: pld_pmf.PLDPmf) -> pld_pmf.PLDPmf:

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from repro._validate import broadcastable, integer
 from repro.accounting._composed import Composed, with_interval
 from repro.accounting._pld import (
+    composed_size,
     convolved,
     filled,
     losses,
@@ -39,6 +40,21 @@ _ROUGH = 16
 
 _MOST_POINTS = 2**21
 """Losses on the common grid of several mechanisms, for memory and time."""
+
+_LARGEST = 2**24
+"""Losses of a composition, for memory and time: about a GiB and ten seconds."""
+
+_LARGEST_STEP = 700.0
+"""Spacing of losses whose exponential a double still holds."""
+
+_COARSE = 2**22
+"""Losses of a composition that would have more than `_LARGEST`, on a coarser grid."""
+
+_COARSEST = 2.0**10
+"""How much wider the losses of very many rounds may lie than those of few."""
+
+_MOST_ROUNDS = 10**15
+"""Rounds beyond which a double cannot count them."""
 
 Part = Mechanism | Composed | PrivacyLossDistribution
 
@@ -106,12 +122,32 @@ def _units(parts: object, rounds: int) -> Iterator[tuple[Mechanism | PrivacyLoss
 def _repeated(
     singles: Sequence[pld_pmf.PLDPmf], rounds: Sequence[int]
 ) -> Iterator[list[pld_pmf.PLDPmf]]:
-    """The losses of all pairs after each number of rounds."""
+    """The losses of all pairs after each number of rounds.
+
+    Raises:
+        ValueError: the rounds are so many that the losses would take too much memory.
+    """
+    if (size := _size(singles, rounds[-1])) > _LARGEST:
+        raise ValueError(_too_many(rounds[-1], size))
     if len(rounds) == 1:
         yield [filled(self_composition(side, rounds[0])) for side in singles]
     else:
         each = (map(filled, self_compositions(side, rounds)) for side in singles)
         yield from map(list, zip(*each, strict=True))
+
+
+def _size(singles: Sequence[pld_pmf.PLDPmf], rounds: int) -> int:
+    """The most losses that one of the pairs has after `rounds` runs."""
+    if rounds > _MOST_ROUNDS:
+        raise ValueError(f"rounds must be at most {_MOST_ROUNDS:.0e}, got {rounds!r}")
+    return max((composed_size(side, rounds) for side in singles), default=0)
+
+
+def _too_many(rounds: int, size: int) -> str:
+    return (
+        f"rounds must be fewer for these losses, got {rounds!r}: they would take {size:.3g} losses, "
+        f"and at most {_LARGEST} are allowed"
+    )
 
 
 @dataclass(frozen=True)
@@ -165,8 +201,22 @@ class Composition(Composed):
         """See `Composed.runs`; all counts share the grid of the largest."""
         self.mechanism.check(method, "both")
         rounds = [self.rounds * count for count in counts]
-        pairs = self.mechanism.pairs(method, self._interval(method, rounds[-1]))
-        return _repeated([side for pair in pairs for side in one_sided(pair, way)], rounds)
+        if rounds[-1] > _MOST_ROUNDS:
+            raise ValueError(f"rounds must be at most {_MOST_ROUNDS:.0e}, got {rounds[-1]!r}")
+        interval = finest = self._interval(method, rounds[-1])
+        if interval > _LARGEST_STEP:
+            raise ValueError(
+                f"mechanism must have more noise to be composed, got {self.mechanism!r}"
+            )
+        while True:
+            pairs = self.mechanism.pairs(method, interval)
+            singles = [side for pair in pairs for side in one_sided(pair, way)]
+            size = _size(singles, rounds[-1])
+            if size <= _LARGEST:
+                return _repeated(singles, rounds)
+            interval *= 2.0 ** np.ceil(np.log2(size / _COARSE))
+            if interval > min(_COARSEST * finest, _LARGEST_STEP):
+                raise ValueError(_too_many(rounds[-1], size))
 
     def transforms(self, count: int) -> int:
         """See `Composed.transforms`."""

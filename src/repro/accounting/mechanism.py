@@ -271,8 +271,8 @@ class Mechanism(Release):
                 high[short] *= 2.0
             found = elementwise.find_root(excess, (0.0 * high, high), args=(open_rows,))
             if not np.all(np.isfinite(found.x)):
-                raise ArithmeticError(
-                    f"the search for epsilon failed at delta={delta!r} for {self!r}"
+                raise ValueError(
+                    f"delta must exceed the numerical error of {self!r}, got {delta!r}"
                 )
             # The search may stop at an exact root with a wide bracket, so its own point comes first.
             low, high = found.bracket

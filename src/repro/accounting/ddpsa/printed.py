@@ -54,6 +54,8 @@ MECHANISMS = ("No-Private", "LDP", "MPC", "DDP-SA")
 _SHARED = ("MPC", "DDP-SA")
 METHODS = ("basic", "advanced", "optimal", "exact")
 
+_LARGEST_EPSILON = 600.0  # of one round, in a sum over rounds
+
 
 def clip_l1(gradients: np.ndarray, clip: float) -> np.ndarray:
     """Each record's gradient divided by max(1, |g|_1 / clip), shape (..., d) (Algorithm 2)."""
@@ -113,8 +115,13 @@ def advanced_epsilon(epsilon: ArrayLike, rounds: ArrayLike, *, slack: ArrayLike)
     """Equation (11): epsilon sqrt(2 T ln(1/slack)) + T epsilon (e^epsilon - 1).
 
     Holds with delta_total = T delta + slack (Dwork, Rothblum and Vadhan 2010). Arrays broadcast.
+
+    Raises:
+        ValueError: an argument out of range; epsilon is at most 600, so that its exponential is a double.
     """
     epsilon, rounds = nonnegative("epsilon", epsilon), positive("rounds", rounds)
+    if np.any(epsilon > _LARGEST_EPSILON):
+        raise ValueError(f"epsilon must be in [0, {_LARGEST_EPSILON:g}], got {np.max(epsilon)!r}")
     slack = probability_open("slack", slack)
     spread = epsilon * np.sqrt(2 * rounds * np.log(1 / slack))
     return _plain(spread + rounds * epsilon * np.expm1(epsilon))

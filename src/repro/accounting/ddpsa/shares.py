@@ -24,6 +24,7 @@ __all__ = ["LaplaceShares", "share_noise"]
 
 _OUTSIDE = 1e-19  # mass beyond the window on either side
 _LARGEST = 60_000  # units in the window
+_LARGEST_RATIO = 350.0  # sensitivity / scale, the largest loss
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +62,11 @@ class LaplaceShares(Mechanism):
         integer("honest", self.honest, 1)
         integer("planned", self.planned, 1)
         integer("sensitivity", self.sensitivity, 1)
+        if self.sensitivity > _LARGEST_RATIO * self.scale:
+            raise ValueError(
+                f"scale must be at least sensitivity / {_LARGEST_RATIO:g}, or the chances of neighbours "
+                f"have no ratio in double precision, got {self.scale!r}"
+            )
         if self._reach > _LARGEST:
             raise ValueError(
                 f"scale must leave at most {_LARGEST} units that matter, got {self.scale!r} "
@@ -119,7 +125,7 @@ class LaplaceShares(Mechanism):
         loss, delta, mass = self._profile
         at = np.minimum(np.searchsorted(loss, epsilon, side="right"), loss.size - 1)
         step = np.maximum(loss[at] - epsilon, 0.0)
-        value = delta[at] + mass[at] * np.exp(epsilon) * np.expm1(step)
+        value = delta[at] + mass[at] * np.exp(loss[at]) * -np.expm1(-step)
         # What left the window, and the outcomes of the moved noise beyond the other's window.
         outside = 0.0 if method == "lower" else 4 * _OUTSIDE
         with np.errstate(divide="ignore"):

@@ -40,6 +40,8 @@ __all__ = [
     "total_local_epsilon",
 ]
 
+_LARGEST_EPSILON = 600.0  # of one round, in a sum over rounds
+
 
 def _whole(name: str, value: object, low: int = 1) -> np.ndarray:
     """Whole numbers of at least `low`, as a float array.
@@ -280,17 +282,20 @@ def total_epsilon(round_epsilon: ArrayLike, rounds: ArrayLike, *, slack: ArrayLi
     """Central epsilon after T rounds: Theorem 4, (23a), strong composition.
 
     Args:
-        round_epsilon: epsilon_c' of the worst round, >= 0. rounds: T >= 0.
-        slack: delta~ in (0, 1].
+        round_epsilon: epsilon_c' of the worst round, in [0, 600]; its exponential must be a double.
+        rounds: T >= 0. slack: delta~ in (0, 1].
 
     Raises:
         ValueError: an argument out of range.
     """
     broadcastable(round_epsilon=round_epsilon, rounds=rounds, slack=slack)
     epsilon, rounds = nonnegative("round_epsilon", round_epsilon), _whole("rounds", rounds, 0)
-    return np.sqrt(2 * rounds * np.log(1 / _slack(slack))) * epsilon + rounds * epsilon * np.expm1(
-        epsilon
-    )
+    if np.any(epsilon > _LARGEST_EPSILON):
+        raise ValueError(
+            f"round_epsilon must be in [0, {_LARGEST_EPSILON:g}], got {round_epsilon!r}"
+        )
+    first = np.sqrt(2 * rounds * np.log(1 / _slack(slack))) * epsilon
+    return first + rounds * epsilon * np.expm1(epsilon)
 
 
 def total_delta(round_delta: ArrayLike, rounds: ArrayLike, *, slack: ArrayLike) -> np.ndarray:

@@ -119,7 +119,15 @@ def exposure(rounds: int, p: float, q: float, clients: int) -> tuple[np.ndarray,
 
     Returns:
         values, ascending, and their probabilities, shape (m,).
+
+    Raises:
+        ValueError: a rate is not in (0, 1], or a number below 1.
     """
+    integer("rounds", rounds, 1)
+    integer("clients", clients, 1)
+    for name, rate in (("p", p), ("q", q)):
+        if not in_unit(name, rate) > 0:
+            raise ValueError(f"{name} must be in (0, 1], got {rate!r}")
     counts, log_chance, _ = window(clients, np.array([p]))
     k = counts[0][counts[0] > 0]
     present = np.exp(log_chance[0][counts[0] > 0]) * k / clients

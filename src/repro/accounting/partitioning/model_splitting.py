@@ -52,6 +52,8 @@ __all__ = ["ModelSplitting", "log_reverse_moments"]
 
 _LARGE = 650.0  # logarithm of weights beyond every ratio that a law can hold
 
+_LARGEST_ORDER = 4096  # of a Renyi divergence: tables of the square of it are made
+
 
 @dataclass(frozen=True, eq=False)
 class ModelSplitting(Mechanism):
@@ -168,6 +170,10 @@ class ModelSplitting(Mechanism):
         one. The forward one is never the smaller, so "both" means "remove".
         """
         self.need_scalars("rdp")
+        if np.any(alpha > _LARGEST_ORDER):
+            raise ValueError(
+                f"alpha must be in (1, {_LARGEST_ORDER}], got {float(np.max(alpha))!r}"
+            )
         if method == "paper":
             curve = self._renyi_paper(whole_orders(alpha))
         elif self.rate == 0:

@@ -41,6 +41,7 @@ __all__ = [
 ]
 
 _CELLS = 4_000_000
+_MOST_SAMPLES = 10**8  # their counts are summed over, a few times the square root of them
 #: Noise multipliers below these are raised to them. At 1e-5 the clip is 1e5 standard deviations wide and
 #: the divergence has reached its noiseless value in double precision; a lower bound may always assume
 #: more noise, and a coarser grid then suffices.
@@ -97,7 +98,7 @@ class RandomParticipation(Mechanism):
         sigma: standard deviation of the noise on the sum, > 0 (scalar or array).
         p: participation rate, in [0, 1] (scalar or array).
         q: sampling rate, in [0, 1] (scalar or array).
-        samples_per_client: d >= 0, the client's records besides the differing one.
+        samples_per_client: d in [0, 10^8], the client's records besides the differing one.
         clip: largest norm of one record's gradient, > 0.
 
     Raises:
@@ -118,7 +119,7 @@ class RandomParticipation(Mechanism):
 
     def __post_init__(self) -> None:
         frozen_fields(self, sigma=positive, p=in_unit, q=in_unit, clip=positive)
-        d = integer("samples_per_client", self.samples_per_client, 0)
+        d = integer("samples_per_client", self.samples_per_client, 0, _MOST_SAMPLES)
         object.__setattr__(self, "samples_per_client", d)
 
     def log_delta(self, epsilon: np.ndarray, direction: str, method: str) -> np.ndarray:
