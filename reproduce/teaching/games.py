@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from scipy.stats import binomtest
 
 from repro._validate import in_unit, positive
 from repro.report import style
@@ -147,13 +148,10 @@ class Game:
         if counts := self.judged(decisions):
             hits, ins, alarms, outs = counts
             rates = alarms / max(outs, 1), hits / max(ins, 1)
-            ax.plot(
-                *rates,
-                color=style.PALETTE[0],
-                marker="o",
-                markersize=9,
-                linestyle="",
-                label="by hand",
+            reach = [_reach(alarms, outs), _reach(hits, ins)]
+            look = {"color": style.PALETTE[0], "marker": "o", "markersize": 8, "linestyle": ""}
+            ax.errorbar(
+                *rates, xerr=reach[0], yerr=reach[1], label="by hand, 95 % intervals", **look
             )
         ax.plot([0, 1], [0, 1], color=style.MUTED, linestyle=":", linewidth=1, label="guessing")
         ax.set(xlabel="false alarms: says “in” when out", ylabel="hits: says “in” when in")
@@ -191,6 +189,15 @@ class Game:
             return density / density.sum()
 
         return places, mass(self.inside), mass(self.outside)
+
+
+def _reach(count: int, total: int) -> np.ndarray:
+    """Distances from a share to the ends of its exact interval (Clopper-Pearson, 95 %), shape (2, 1)."""
+    if total == 0:
+        return np.array([[0.0], [1.0]])
+    ends = binomtest(count, total).proportion_ci(0.95, method="exact")
+    share = count / total
+    return np.array([[share - ends.low], [ends.high - share]])
 
 
 def _cumulated(inside: np.ndarray, outside: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
