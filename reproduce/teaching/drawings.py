@@ -207,3 +207,28 @@ def secret_submodel() -> Figure:
         ("sum", "attacker", ""),
     ]
     return diagram(boxes, arrows)
+
+
+def split_model() -> Figure:
+    """Lesson 3: one half of the model travels with noise, the other half stays and remembers."""
+    boxes = {
+        "records": Box(0.09, 0.5, "client's\nrecords", "data"),
+        "coin": Box(0.15, 0.88, "coin q: which\nrecords today?", "secret"),
+        "public": Box(0.35, 0.7, "public half", "seen"),
+        "private": Box(0.35, 0.25, "private half,\nkept for ever", "secret"),
+        "noise": Box(0.6, 0.9, "noise N(0, σ²)", "noise"),
+        "server": Box(0.63, 0.55, "server: sees each\nupload, and who came", "adversary"),
+        "average": Box(0.9, 0.55, "average", "seen"),
+        "reader": Box(0.86, 0.15, "reader: sees\naverages only", "adversary"),
+    }
+    arrows = [
+        ("coin", "records", ""),
+        ("records", "public", ""),
+        ("records", "private", ""),
+        ("private", "public", ""),
+        ("public", "server", ""),
+        ("noise", "server", ""),
+        ("server", "average", ""),
+        ("average", "reader", ""),
+    ]
+    return diagram(boxes, arrows)
