@@ -232,3 +232,30 @@ def split_model() -> Figure:
         ("average", "reader", ""),
     ]
     return diagram(boxes, arrows)
+
+
+def shares_and_servers() -> Figure:
+    """Lesson 4: a client's noise, its shares over three servers, and who sees what."""
+    boxes = {
+        "client": Box(0.08, 0.5, "client:\ngradient", "data"),
+        "noise": Box(0.12, 0.88, "own Laplace noise", "noise"),
+        "one": Box(0.4, 0.8, "share for server 1", "secret"),
+        "two": Box(0.4, 0.5, "share for server 2", "secret"),
+        "three": Box(0.4, 0.2, "share for server 3", "secret"),
+        "spy": Box(0.66, 0.85, "spy in two servers:\nsees two shares", "adversary"),
+        "sum": Box(0.66, 0.4, "sum over all\nclients", "seen"),
+        "reader": Box(0.9, 0.4, "reader: sees\nthe sum", "adversary"),
+    }
+    arrows = [
+        ("noise", "client", ""),
+        ("client", "one", ""),
+        ("client", "two", ""),
+        ("client", "three", ""),
+        ("one", "sum", ""),
+        ("two", "sum", ""),
+        ("three", "sum", ""),
+        ("one", "spy", ""),
+        ("two", "spy", ""),
+        ("sum", "reader", ""),
+    ]
+    return diagram(boxes, arrows)
