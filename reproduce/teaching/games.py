@@ -141,7 +141,7 @@ class Game:
         """Draw the learner's curve and point, the best attack, and the promises (epsilon, delta) as lines."""
         grid = np.linspace(0, 1, 801)
         for k, (epsilon, delta) in enumerate(promises):
-            label = f"bound: ε = {epsilon:g}, δ = {delta:.2g}"
+            label = f"bound: ε = {epsilon:.3g}, δ = {delta:.2g}"
             style.curve(ax, grid, allowed(grid, epsilon, delta), k + 3, label=label, marks=0)
         ax.plot(
             *self.best(), color="black", linestyle="-", linewidth=2, label="best possible attack"
