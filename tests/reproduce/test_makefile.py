@@ -91,6 +91,10 @@ def test_mutants(arguments, options):
     assert told == f"sh reproduce/python.sh -m reproduce.mutants {options}"
 
 
+def test_lessons():
+    assert make("-n", "teach").strip() == "sh reproduce/python.sh -m reproduce.teaching"
+
+
 def test_a_claim_needs_its_id():
     told = make("-n", "claim", "ID=toy/fig1/double").splitlines()[-1]
     assert told == 'sh reproduce/python.sh -m reproduce.claim "toy/fig1/double"'
