@@ -162,9 +162,9 @@ def noisy_number() -> Figure:
 def random_participation() -> Figure:
     """Lesson 1: coins of client and records, the sum, and two adversaries that see different things."""
     boxes = {
-        "client": Box(0.1, 0.62, "Ada's client:\nAda's record,\nd others", "data"),
+        "client": Box(0.1, 0.58, "Ada's client:\nAda's record,\nd others", "data"),
         "others": Box(0.1, 0.2, "other clients", "data"),
-        "coin": Box(0.31, 0.85, "coin p: takes part?\ncoin q: each record?", "secret"),
+        "coin": Box(0.36, 0.85, "coin p: takes part?\ncoin q: each record?", "secret"),
         "sum": Box(0.38, 0.4, "sum of the\nclipped gradients", "seen"),
         "noise": Box(0.61, 0.85, "noise N(0, σ²)", "noise"),
         "result": Box(0.61, 0.4, "noisy sum", "seen"),
@@ -179,5 +179,83 @@ def random_participation() -> Figure:
         ("noise", "result", ""),
         ("result", "eve", ""),
         ("result", "mallory", ""),
+    ]
+    return diagram(boxes, arrows)
+
+
+def secret_submodel() -> Figure:
+    """Lesson 2: a record trains one of several submodels, or some of several iterations."""
+    boxes = {
+        "record": Box(0.08, 0.5, "Ada's\nrecord", "data"),
+        "coin": Box(0.25, 0.85, "coin: which\nsubmodel?", "secret"),
+        "one": Box(0.4, 0.65, "submodel 1", "seen"),
+        "two": Box(0.4, 0.42, "submodel 2", "seen"),
+        "more": Box(0.4, 0.19, "submodel d", "seen"),
+        "noise": Box(0.63, 0.85, "noise N(0, σ²)\non every submodel", "noise"),
+        "sum": Box(0.63, 0.42, "noisy sums of\nall submodels", "seen"),
+        "attacker": Box(0.88, 0.42, "Eve sees all sums,\nnot the coin", "adversary"),
+    }
+    arrows = [
+        ("record", "one", ""),
+        ("record", "two", ""),
+        ("record", "more", ""),
+        ("coin", "one", ""),
+        ("one", "sum", ""),
+        ("two", "sum", ""),
+        ("more", "sum", ""),
+        ("noise", "sum", ""),
+        ("sum", "attacker", ""),
+    ]
+    return diagram(boxes, arrows)
+
+
+def split_model() -> Figure:
+    """Lesson 3: one half of the model travels with noise, the other half stays and remembers."""
+    boxes = {
+        "records": Box(0.09, 0.5, "client's\nrecords", "data"),
+        "coin": Box(0.15, 0.88, "coin q: which\nrecords today?", "secret"),
+        "public": Box(0.35, 0.7, "public half", "seen"),
+        "private": Box(0.35, 0.25, "private half,\nkept for ever", "secret"),
+        "noise": Box(0.6, 0.9, "noise N(0, σ²)", "noise"),
+        "server": Box(0.63, 0.55, "server: sees each\nupload, and who came", "adversary"),
+        "average": Box(0.9, 0.55, "average", "seen"),
+        "reader": Box(0.86, 0.15, "reader: sees\naverages only", "adversary"),
+    }
+    arrows = [
+        ("coin", "records", ""),
+        ("records", "public", ""),
+        ("records", "private", ""),
+        ("private", "public", ""),
+        ("public", "server", ""),
+        ("noise", "server", ""),
+        ("server", "average", ""),
+        ("average", "reader", ""),
+    ]
+    return diagram(boxes, arrows)
+
+
+def shares_and_servers() -> Figure:
+    """Lesson 4: a client's noise, its shares over three servers, and who sees what."""
+    boxes = {
+        "client": Box(0.08, 0.5, "client:\ngradient", "data"),
+        "noise": Box(0.12, 0.88, "own Laplace noise", "noise"),
+        "one": Box(0.4, 0.8, "share for server 1", "secret"),
+        "two": Box(0.4, 0.5, "share for server 2", "secret"),
+        "three": Box(0.4, 0.2, "share for server 3", "secret"),
+        "spy": Box(0.66, 0.85, "spy in two servers:\nsees two shares", "adversary"),
+        "sum": Box(0.66, 0.4, "sum over all\nclients", "seen"),
+        "reader": Box(0.9, 0.4, "reader: sees\nthe sum", "adversary"),
+    }
+    arrows = [
+        ("noise", "client", ""),
+        ("client", "one", ""),
+        ("client", "two", ""),
+        ("client", "three", ""),
+        ("one", "sum", ""),
+        ("two", "sum", ""),
+        ("three", "sum", ""),
+        ("one", "spy", ""),
+        ("two", "spy", ""),
+        ("sum", "reader", ""),
     ]
     return diagram(boxes, arrows)

@@ -1,8 +1,8 @@
 """The attack game: is the record in, or out? The learner's attack beside the best one and the promise.
 
-Both worlds are mixtures of normal laws on a line or in the plane. All curves are computed on a grid and not from
-samples, so that a curve that crosses a bound crosses it in truth and not by luck. Only the numbers that a learner
-judges by hand are drawn.
+Both worlds are mixtures of normal or Laplace laws on a line or in the plane. All curves are computed on a grid and
+not from samples, so that a curve that crosses a bound crosses it in truth and not by luck. Only the numbers that a
+learner judges by hand are drawn.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from scipy.stats import binomtest
 
-from repro._validate import in_unit, positive
+from repro._validate import choice, in_unit, positive
 from repro.report import style
 from reproduce.papers.second_routes import Mixture
 
 _POINTS = {1: 4001, 2: 301}  # grid points on each axis
-_REACH = 8.0  # margin of the grid in standard deviations
+_REACH = {"normal": 8.0, "laplace": 14.0}  # margin of the grid in standard deviations
 
 Score = Callable[[np.ndarray], Any]
 
@@ -44,18 +45,21 @@ class Game:
         inside, outside: what is released without noise with the record and without it.
         sigma: standard deviation of the noise, > 0.
         seed: of the numbers that are judged by hand.
+        law: of the noise in each coordinate, "normal" or "laplace".
 
     Raises:
-        ValueError: sigma is not positive.
+        ValueError: sigma is not positive, or there is no such law.
     """
 
     inside: Mixture
     outside: Mixture
     sigma: float
     seed: int = 0
+    law: str = "normal"
 
     def __post_init__(self) -> None:
         positive("sigma", self.sigma)
+        choice("law", self.law, _REACH)
 
     def numbers(self, count: int = 20) -> np.ndarray:
         """Releases to be judged by hand, shape (count, dimensions); each world has an even chance."""
@@ -137,7 +141,7 @@ class Game:
         """Draw the learner's curve and point, the best attack, and the promises (epsilon, delta) as lines."""
         grid = np.linspace(0, 1, 801)
         for k, (epsilon, delta) in enumerate(promises):
-            label = f"bound: ε = {epsilon:g}, δ = {delta:.2g}"
+            label = f"bound: ε = {epsilon:.3g}, δ = {delta:.2g}"
             style.curve(ax, grid, allowed(grid, epsilon, delta), k + 3, label=label, marks=0)
         ax.plot(
             *self.best(), color="black", linestyle="-", linewidth=2, label="best possible attack"
@@ -147,13 +151,10 @@ class Game:
         if counts := self.judged(decisions):
             hits, ins, alarms, outs = counts
             rates = alarms / max(outs, 1), hits / max(ins, 1)
-            ax.plot(
-                *rates,
-                color=style.PALETTE[0],
-                marker="o",
-                markersize=9,
-                linestyle="",
-                label="by hand",
+            reach = [_reach(alarms, outs), _reach(hits, ins)]
+            look = {"color": style.PALETTE[0], "marker": "o", "markersize": 8, "linestyle": ""}
+            ax.errorbar(
+                *rates, xerr=reach[0], yerr=reach[1], label="by hand, 95 % intervals", **look
             )
         ax.plot([0, 1], [0, 1], color=style.MUTED, linestyle=":", linewidth=1, label="guessing")
         ax.set(xlabel="false alarms: says “in” when out", ylabel="hits: says “in” when in")
@@ -170,27 +171,40 @@ class Game:
             mean = world.means[
                 rng.choice(len(world.weights), p=world.weights / world.weights.sum())
             ]
-            values.append(mean + self.sigma * rng.standard_normal(mean.shape))
+            if self.law == "normal":
+                noise = self.sigma * rng.standard_normal(mean.shape)
+            else:
+                noise = rng.laplace(0, self.sigma / np.sqrt(2), mean.shape)
+            values.append(mean + noise)
             truth.append(is_in)
         return np.array(values), np.array(truth)
 
     def _masses(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Grid points, shape (n, k), and the masses of both worlds there, shape (n,), each of sum 1."""
         means = np.vstack([self.inside.means, self.outside.means])
+        reach = _REACH[self.law] * self.sigma
         axes = [
-            np.linspace(
-                low - _REACH * self.sigma, high + _REACH * self.sigma, _POINTS[means.shape[1]]
-            )
+            np.linspace(low - reach, high + reach, _POINTS[means.shape[1]])
             for low, high in zip(means.min(0), means.max(0), strict=True)
         ]
         places = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
 
         def mass(world: Mixture) -> np.ndarray:
-            squared = ((places[:, None, :] - world.means) ** 2).sum(-1)
-            density = np.exp(-squared / (2 * self.sigma**2)) @ world.weights
+            apart = np.abs(places[:, None, :] - world.means) / self.sigma
+            exponent = apart**2 / 2 if self.law == "normal" else np.sqrt(2) * apart
+            density = np.exp(-exponent.sum(-1)) @ world.weights
             return density / density.sum()
 
         return places, mass(self.inside), mass(self.outside)
+
+
+def _reach(count: int, total: int) -> np.ndarray:
+    """Distances from a share to the ends of its exact interval (Clopper-Pearson, 95 %), shape (2, 1)."""
+    if total == 0:
+        return np.array([[0.0], [1.0]])
+    ends = binomtest(count, total).proportion_ci(0.95, method="exact")
+    share = count / total
+    return np.array([[share - ends.low], [ends.high - share]])
 
 
 def _cumulated(inside: np.ndarray, outside: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -63,11 +63,15 @@ def spoiled(answer: Answer, change: Callable[[np.ndarray], np.ndarray]) -> Answe
 
 
 def planted(
-    lesson: Lesson, right: Mapping[str, Answer], wrong: Mapping[str, Mapping[str, Answer]]
+    lesson: Lesson,
+    right: Mapping[str, Answer],
+    wrong: Mapping[str, Mapping[str, Answer]],
+    whole: Sequence[str] = (),
 ) -> list[tuple[str, str, Answer]]:
     """Exercise, mistake and function: those written by hand, and the right answers spoiled.
 
-    Exercises whose answer is itself a test have the mistakes by hand only.
+    Exercises whose answer is itself a test have the mistakes by hand only. `whole` names those whose answer
+    is a whole number, which rounding does not spoil.
     """
     by_hand = [(key, name, one) for key, group in wrong.items() for name, one in group.items()]
     tests = {key for key, one in lesson.exercises.items() if "find the bug" in one.title}
@@ -76,6 +80,7 @@ def planted(
         for key in lesson.exercises
         if key not in tests
         for name, change in SPOILED.items()
+        if not (key in whole and name == "rounded")
     ]
     return by_hand + made
 
