@@ -96,15 +96,14 @@ def test_mutants(arguments, options):
     assert told == f"sh reproduce/python.sh -m reproduce.mutants {options}"
 
 
-<<<<<<< HEAD
 def test_faults():
     told = make("-n", "faults", "FULL=1", "SECONDS=9", "SEED=3").strip()
     assert told.endswith("bench/faults.py --full --seconds 9 --seed 3")
     assert make("-n", "faults").strip().endswith("bench/faults.py")
-=======
+
+
 def test_lessons():
     assert make("-n", "teach").strip() == "sh reproduce/python.sh -m reproduce.teaching"
->>>>>>> w-e
 
 
 def test_a_claim_needs_its_id():
