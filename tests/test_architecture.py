@@ -202,7 +202,7 @@ LONGEST = {"src/repro": 400, "reproduce": 400, "tests": 600}
 LONGER = {"reproduce/certify.py": 500}
 """Files with a limit of their own: the checker is one file, to be read on its own."""
 
-FILES, LINES = 122, 20_400
+FILES, LINES = 122, 20_480
 """The most files and lines that `src/repro` may have in all."""
 
 
