@@ -225,8 +225,19 @@ def _cell_divergences(
     return np.maximum(np.maximum(*curves), 0.0)
 
 
-def gaussian_cells(edges: np.ndarray, mean, deviation) -> np.ndarray:
-    """Masses of a Gaussian between consecutive edges, each from the tail in which it lies."""
+def gaussian_cells(
+    edges: np.ndarray, mean: float | np.ndarray, deviation: float | np.ndarray
+) -> np.ndarray:
+    """Masses of a Gaussian between consecutive edges, each from the tail in which it lies.
+
+    Args:
+        edges: ascending, shape (m,), or broadcast with the others along the last axis; may be infinite.
+        mean: a number, or of shape (n, 1) for n Gaussians.
+        deviation: > 0, likewise.
+
+    Returns:
+        masses of shape (m - 1,) or (n, m - 1).
+    """
     z = (edges - mean) / deviation
     below, above = ndtr(z), ndtr(-z)
     left, right = np.diff(below, axis=-1), -np.diff(above, axis=-1)
