@@ -267,7 +267,7 @@ class Mechanism(Release):
         open_rows = rows[excess(np.zeros(target.size), rows) > 0]
         if open_rows.size:
             high = np.ones(open_rows.size)
-            while np.any(short := excess(high, open_rows) > 0):
+            while high.max() < 1e300 and np.any(short := excess(high, open_rows) > 0):
                 high[short] *= 2.0
             found = elementwise.find_root(excess, (0.0 * high, high), args=(open_rows,))
             if not np.all(np.isfinite(found.x)):
