@@ -56,6 +56,7 @@ class Case:
         weaker: why the canary is no worst case; "" where it is one.
         printed: guarantees that the attack is to beat.
         scale: trainings of this case, as a multiple of the parameter, > 0.
+        least: trainings of a record at least, whatever the parameter.
         compared: whether the implied epsilon is compared with `REACHED`.
     """
 
@@ -67,6 +68,7 @@ class Case:
     weaker: str = ""
     printed: tuple[Printed, ...] = ()
     scale: float = 1.0
+    least: int = 2000
     compared: bool = True
 
 
@@ -107,7 +109,7 @@ def tasks(
         raise ValueError(f"records must be even, half of them choose thresholds, got {records}")
     each = integer("trainings", parameters["trainings"], 1000)
     return [
-        (name, {**case.config, "trainings": max(1000, int(each * case.scale))}, seed)
+        (name, {**case.config, "trainings": max(case.least, int(each * case.scale))}, seed)
         for case in cases
         for seed in range(records)
     ]

@@ -23,7 +23,7 @@ _SHARED = {1: 4.780, 2: 3.044, 4: 2.035}
 """Nominal epsilon of the whole training -> noise, rounded up so that the upper bound is at most that."""
 
 _KEPT = {"p": 0.5, "records": 41, "batch": 8, "rounds": 100}
-_KEPT_SIGMA = 30.0
+_KEPT_SIGMA = 27.9
 """A client with a private half, at epsilon = 2."""
 
 _ONE = {"p": 0.1, "records": 1, "batch": 1, "sigma": 1.0, "rounds": 1}
@@ -106,6 +106,7 @@ def _total() -> Case:
             Printed("private-half", _EPSILON, float(alone.delta(_EPSILON))),
         ),
         scale=0.1,
+        least=4000,
     )
 
 
@@ -119,6 +120,7 @@ def _one_round() -> Case:
         sigma,
         lambda s: AveragedUploads(s, p=p, q=q),
         printed=(Printed("participants-unknown", _EPSILON, float(hidden.delta(_EPSILON))),),
+        least=20_000,
         compared=False,
     )
 
