@@ -144,7 +144,7 @@ def conclude(
     return found
 
 
-def decide(book: Workbook, found: Mapping[str, Outcome]) -> None:
+def decide(book: Workbook, found: Mapping[str, Outcome], delta: float) -> None:
     """Every verdict of an audit: "below-upper", "reaches", and one for each printed guarantee."""
     covered = {name: one.audit for name, one in found.items() if one.audit is not None}
     over = [name for name, one in covered.items() if _exceeds(one)]
@@ -177,7 +177,7 @@ def decide(book: Workbook, found: Mapping[str, Outcome]) -> None:
                 guarantee.claim,
                 p < SURE,
                 f"({guarantee.epsilon:.4g}, {guarantee.delta:.2g}): p {_tail(p)}; epsilon at least "
-                f"{one.free:.2f} at delta = 1e-5 ({one.case.name})",
+                f"{one.free:.2f} at delta = {delta:g} ({one.case.name})",
                 "" if p < SURE else f"the p-value is not below {SURE:g}",
             )
 
@@ -200,7 +200,7 @@ def table(found: Mapping[str, Outcome]) -> pd.DataFrame:
     for name, one in found.items():
         bounds = one.audit
         printed = ", ".join(f"{guarantee.epsilon:.3g}" for guarantee in one.case.printed)
-        row = {"trainings": f"{2 * sum(one.roc.trainings):,}", "printed": printed or "-"}
+        row = {"trainings": f"{2 * sum(one.roc.trainings):,}", "attacked": printed or "-"}
         row["upper"] = f"{bounds.upper:.3f}" if bounds else "-"
         row["(a) free"] = f"{one.free:.3f}"
         row["(b) implied"] = f"{bounds.implied:.3f}" if bounds else "-"
@@ -252,12 +252,16 @@ def caption(found: Mapping[str, Outcome], delta: float) -> str:
     most = max(2 * sum(one.roc.trainings) for one in found.values())
     return (
         f"Audit of the running code, up to {most:,} trainings a setting. Left: epsilon of the whole training at delta "
-        f"= {delta:g} (crosses: the guarantee attacked, at its own delta). Right: the attacker's ROC (names in "
+        f"= {delta:g} (crosses: the guarantees attacked, at a delta of their own). Right: the attacker's ROC (names in "
         "the same colour), dotted the most that our upper bound allows, grey guessing."
     )
 
 
 def reduction(found: Mapping[str, Outcome]) -> str:
     """What keeps the lower bounds away from the upper ones, for the footer; "" where nothing does."""
-    least = min(sum(one.roc.trainings) for one in found.values() if _a_worst_case(one.case))
+    least = min(
+        sum(one.roc.trainings)
+        for one in found.values()
+        if one.audit is not None and _a_worst_case(one.case)
+    )
     return "" if least >= ENOUGH else f"{least:,} trainings of each setting are tested"
