@@ -14,7 +14,7 @@ import pandas as pd
 
 from repro._validate import integer
 from reproduce.notebook import Workbook
-from reproduce.papers.auditing import Audit, Profile, Roc, audit, excess, free_epsilon
+from reproduce.papers.auditing import CHOOSING, Audit, Profile, Roc, audit, excess, free_epsilon
 
 __all__ = ["Case", "Outcome", "Printed", "conclude", "decide", "numbers", "table", "tasks", "told"]
 
@@ -130,7 +130,7 @@ def conclude(
     for number, case in enumerate(cases):
         own = results[number * each : (number + 1) * each]
         choosing, testing = Roc.of(own[: each // 2]), Roc.of(own[each // 2 :])
-        place = int(np.argmax(free_epsilon(choosing, delta)))
+        place = int(np.argmax(free_epsilon(choosing, delta, CHOOSING)))
         bounds = None
         if case.family is not None:
             pair = case.pair or case.family(case.sigma)

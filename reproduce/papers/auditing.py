@@ -31,6 +31,10 @@ EDGES = np.round(
 _EPSILONS = np.concatenate([np.linspace(0.0, 12.0, 481), np.linspace(12.25, 30.0, 72)])
 """Where a privacy profile is looked at for its trade-off curve; fewer points give a smaller bound."""
 
+CHOOSING = 0.999
+"""Confidence at which thresholds are compared with each other: higher than that of the bounds, so that luck
+in few counts does not choose."""
+
 _FAR = 30.0
 """Multiple of the true noise at which the search for the largest noise ends."""
 
@@ -231,10 +235,10 @@ def audit(
     """
     positive("sigma", sigma)
     probability_open("delta", delta)
-    place = int(np.argmax(free_epsilon(choosing, delta, confidence)))
+    place = int(np.argmax(free_epsilon(choosing, delta, CHOOSING)))
     free = float(free_epsilon(testing.at(place), delta, confidence)[0])
     family = lru_cache(maxsize=None)(family)
-    _, sharpest = largest_noise(choosing, family, sigma, confidence, step=1e-2)
+    _, sharpest = largest_noise(choosing, family, sigma, CHOOSING, step=1e-2)
     noise, _ = largest_noise(testing.at(sharpest), family, sigma, confidence)
     level = _at(choosing, at)
     chosen = testing.at(level)

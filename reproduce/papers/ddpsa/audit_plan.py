@@ -40,9 +40,6 @@ def cases() -> tuple[Case, ...]:
             _one_noise,
             printed=_aggregate_only(b) if total == 4 else (),
             least=20_000 if total == 4 else 2000,
-            scale=2.5
-            if total == 1
-            else 1.0,  # near the pure bound of 10 rounds noise is harder to tell
         )
         for total, b in _COLLUDING.items()
     ]
