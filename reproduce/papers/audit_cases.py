@@ -57,6 +57,7 @@ class Case:
         printed: guarantees that the attack is to beat.
         scale: trainings of this case, as a multiple of the parameter, > 0.
         least: trainings of a record at least, whatever the parameter.
+        bound: noise -> the mechanism whose upper bound holds, where `family` is that of the canary alone.
         compared: whether the implied epsilon is compared with `REACHED`.
     """
 
@@ -69,6 +70,7 @@ class Case:
     printed: tuple[Printed, ...] = ()
     scale: float = 1.0
     least: int = 2000
+    bound: Callable[[float], Profile] | None = None
     compared: bool = True
 
 
@@ -134,7 +136,9 @@ def conclude(
         bounds = None
         if case.family is not None:
             pair = case.pair or case.family(case.sigma)
-            bounds = audit(choosing, testing, case.family, pair, case.sigma, delta)
+            bounds = audit(
+                choosing, testing, case.family, pair, case.sigma, delta, bound=case.bound
+            )
         p_values = {}
         for one in case.printed:
             best = int(np.argmin(excess(choosing, one.epsilon, one.delta)))

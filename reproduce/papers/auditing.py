@@ -215,6 +215,7 @@ def audit(
     sigma: float,
     delta: float,
     *,
+    bound: Callable[[float], Profile] | None = None,
     at: float = 0.1,
     confidence: float = 0.95,
 ) -> Audit:
@@ -227,6 +228,7 @@ def audit(
         pair: a mechanism (or composition) whose "lower" is attained by the audited pair of data sets.
         sigma: the noise of the trainings, > 0.
         delta: in (0, 1).
+        bound: noise -> mechanism whose epsilon is reported, where `family` is that of the canary's pair only.
         at: FPR at which TPRs are compared.
         confidence: of every bound.
 
@@ -237,6 +239,7 @@ def audit(
     probability_open("delta", delta)
     place = int(np.argmax(free_epsilon(choosing, delta, CHOOSING)))
     free = float(free_epsilon(testing.at(place), delta, confidence)[0])
+    bound = bound or family
     family = lru_cache(maxsize=None)(family)
     _, sharpest = largest_noise(choosing, family, sigma, CHOOSING, step=1e-2)
     noise, _ = largest_noise(testing.at(sharpest), family, sigma, confidence)
@@ -248,11 +251,11 @@ def audit(
     allowed = 1 - tradeoff(family(sigma), np.append(at, most))
     ends = 1 - float(highest(trials - hits, trials, tail)), float(highest(hits, trials, tail))
     return Audit(
-        upper=float(family(sigma).epsilon(delta, method="upper")),
+        upper=float(bound(sigma).epsilon(delta, method="upper")),
         free=free,
         implied=0.0
         if noise >= _FAR * sigma
-        else float(family(noise).epsilon(delta, method="upper")),
+        else float(bound(noise).epsilon(delta, method="upper")),
         noise=noise,
         tpr=(hits / trials, *ends),
         fpr=float(chosen.false[0] / chosen.trainings[0]),

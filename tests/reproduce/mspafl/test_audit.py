@@ -72,7 +72,15 @@ def test_settings_are_within_their_nominal_epsilon():
     for case in audit_plan.cases():
         if "ε" in case.name:
             nominal = float(case.name.split("=")[1])
-            assert 0.95 * nominal < case.family(case.sigma).epsilon(1e-5) <= nominal
+            assert 0.95 * nominal < (case.bound or case.family)(case.sigma).epsilon(1e-5) <= nominal
+
+
+@pytest.mark.parametrize("sigma", [2.035, 4.78])
+def test_the_curve_of_the_canary_is_below_the_bound_of_replacing(sigma):
+    canary, replaced = (
+        bound(sigma).epsilon(1e-5) for bound in (audit_plan._nothing_kept, audit_plan._replaced)
+    )
+    assert 0.95 * replaced < canary <= replaced
 
 
 def test_the_bound_of_a_run_falls_with_the_noise():
