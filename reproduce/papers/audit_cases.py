@@ -14,7 +14,7 @@ import pandas as pd
 
 from repro._validate import integer
 from reproduce.notebook import Workbook
-from reproduce.papers.auditing import Audit, Profile, Roc, audit, excess, free_epsilon
+from reproduce.papers.auditing import CHOOSING, Audit, Profile, Roc, audit, excess, free_epsilon
 
 __all__ = ["Case", "Outcome", "Printed", "conclude", "decide", "numbers", "table", "tasks", "told"]
 
@@ -56,6 +56,8 @@ class Case:
         weaker: why the canary is no worst case; "" where it is one.
         printed: guarantees that the attack is to beat.
         scale: trainings of this case, as a multiple of the parameter, > 0.
+        least: trainings of a record at least, whatever the parameter.
+        bound: noise -> the mechanism whose upper bound holds, where `family` is that of the canary alone.
         compared: whether the implied epsilon is compared with `REACHED`.
     """
 
@@ -67,6 +69,8 @@ class Case:
     weaker: str = ""
     printed: tuple[Printed, ...] = ()
     scale: float = 1.0
+    least: int = 2000
+    bound: Callable[[float], Profile] | None = None
     compared: bool = True
 
 
@@ -107,7 +111,7 @@ def tasks(
         raise ValueError(f"records must be even, half of them choose thresholds, got {records}")
     each = integer("trainings", parameters["trainings"], 1000)
     return [
-        (name, {**case.config, "trainings": max(1000, int(each * case.scale))}, seed)
+        (name, {**case.config, "trainings": max(case.least, int(each * case.scale))}, seed)
         for case in cases
         for seed in range(records)
     ]
@@ -128,11 +132,13 @@ def conclude(
     for number, case in enumerate(cases):
         own = results[number * each : (number + 1) * each]
         choosing, testing = Roc.of(own[: each // 2]), Roc.of(own[each // 2 :])
-        place = int(np.argmax(free_epsilon(choosing, delta)))
+        place = int(np.argmax(free_epsilon(choosing, delta, CHOOSING)))
         bounds = None
         if case.family is not None:
             pair = case.pair or case.family(case.sigma)
-            bounds = audit(choosing, testing, case.family, pair, case.sigma, delta)
+            bounds = audit(
+                choosing, testing, case.family, pair, case.sigma, delta, bound=case.bound
+            )
         p_values = {}
         for one in case.printed:
             best = int(np.argmin(excess(choosing, one.epsilon, one.delta)))
@@ -142,7 +148,7 @@ def conclude(
     return found
 
 
-def decide(book: Workbook, found: Mapping[str, Outcome]) -> None:
+def decide(book: Workbook, found: Mapping[str, Outcome], delta: float) -> None:
     """Every verdict of an audit: "below-upper", "reaches", and one for each printed guarantee."""
     covered = {name: one.audit for name, one in found.items() if one.audit is not None}
     over = [name for name, one in covered.items() if _exceeds(one)]
@@ -175,7 +181,7 @@ def decide(book: Workbook, found: Mapping[str, Outcome]) -> None:
                 guarantee.claim,
                 p < SURE,
                 f"({guarantee.epsilon:.4g}, {guarantee.delta:.2g}): p {_tail(p)}; epsilon at least "
-                f"{one.free:.2f} at delta = 1e-5 ({one.case.name})",
+                f"{one.free:.2f} at delta = {delta:g} ({one.case.name})",
                 "" if p < SURE else f"the p-value is not below {SURE:g}",
             )
 
@@ -198,7 +204,7 @@ def table(found: Mapping[str, Outcome]) -> pd.DataFrame:
     for name, one in found.items():
         bounds = one.audit
         printed = ", ".join(f"{guarantee.epsilon:.3g}" for guarantee in one.case.printed)
-        row = {"trainings": f"{2 * sum(one.roc.trainings):,}", "printed": printed or "-"}
+        row = {"trainings": f"{2 * sum(one.roc.trainings):,}", "attacked": printed or "-"}
         row["upper"] = f"{bounds.upper:.3f}" if bounds else "-"
         row["(a) free"] = f"{one.free:.3f}"
         row["(b) implied"] = f"{bounds.implied:.3f}" if bounds else "-"
@@ -250,12 +256,16 @@ def caption(found: Mapping[str, Outcome], delta: float) -> str:
     most = max(2 * sum(one.roc.trainings) for one in found.values())
     return (
         f"Audit of the running code, up to {most:,} trainings a setting. Left: epsilon of the whole training at delta "
-        f"= {delta:g} (crosses: the guarantee attacked, at its own delta). Right: the attacker's ROC (names in "
+        f"= {delta:g} (crosses: the guarantees attacked, at a delta of their own). Right: the attacker's ROC (names in "
         "the same colour), dotted the most that our upper bound allows, grey guessing."
     )
 
 
 def reduction(found: Mapping[str, Outcome]) -> str:
     """What keeps the lower bounds away from the upper ones, for the footer; "" where nothing does."""
-    least = min(sum(one.roc.trainings) for one in found.values() if _a_worst_case(one.case))
+    least = min(
+        sum(one.roc.trainings)
+        for one in found.values()
+        if one.audit is not None and _a_worst_case(one.case)
+    )
     return "" if least >= ENOUGH else f"{least:,} trainings of each setting are tested"

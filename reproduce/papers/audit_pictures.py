@@ -6,13 +6,25 @@ from collections.abc import Mapping
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from repro.report import style
 from reproduce.papers.audit_cases import Outcome
 from reproduce.papers.auditing import tradeoff
 
-_LEFT = (("upper", "|", 0), ("(b) implied", "o", 1), ("(a) free", "s", 2), ("printed", "x", 6))
+__all__ = ["audit_picture"]
+
+_MARKS = {
+    "(a) free": ("s", 2, 30),
+    "(b) implied": ("o", 1, 30),
+    "attacked": ("x", 3, 40),
+    "upper": ("|", 6, 160),
+}
+"""Marker, number of the style and size of each kind of number on the left."""
+
+_LEAST = 1e-5
+"""The smallest FPR and TPR shown."""
 
 
 def audit_picture(found: Mapping[str, Outcome]) -> Figure:
@@ -21,43 +33,10 @@ def audit_picture(found: Mapping[str, Outcome]) -> Figure:
     Args:
         found: the outcomes, by case, from top to bottom.
     """
-    height = 1.5 + 0.27 * len(found)
-    figure, (left, right) = plt.subplots(
-        1, 2, figsize=(7.4, max(3.3, height)), width_ratios=(3, 2.4)
-    )
-    places = np.arange(len(found))[::-1]
-    for label, marker, k in _LEFT:
-        points = [
-            (x, y) for y, one in zip(places, found.values(), strict=True) for x in _at(one, label)
-        ]
-        if points:
-            x, y = np.array(points).T
-            left.scatter(
-                x, y, marker=marker, color=style.line(k)["color"], label=label, s=34, zorder=3
-            )
-    left.set_yticks(places, list(found))
-    left.set(xscale="symlog", xlabel=r"$\varepsilon$ of the whole training", xlim=(0, None))
-    left.set_xscale("symlog", linthresh=0.1)
-    left.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=4, fontsize=7)
-    allowed = np.geomspace(1e-5, 1, 120)
-    for k, one in enumerate(found.values()):
-        fpr, tpr = one.roc.rates()
-        shown = style.line(k)
-        keep = np.unique(np.round(np.linspace(0, len(fpr) - 1, 400)).astype(int))
-        right.plot(
-            np.maximum(fpr[keep], 1e-6), tpr[keep], color=shown["color"], linestyle=shown["linestyle"],
-            linewidth=1.2,
-        )  # fmt: skip
-        if one.audit is not None and one.case.family is not None:
-            most = 1 - tradeoff(one.case.family(one.case.sigma), allowed)
-            right.plot(allowed, most, color=shown["color"], linestyle=(0, (1, 1.5)), linewidth=1.0)
-        left.scatter([], [])
-    for tick, k in zip(left.get_yticklabels(), range(len(found)), strict=True):
-        tick.set_color(style.line(k)["color"])
-    right.plot(allowed, allowed, color=style.MUTED, linewidth=0.8)
-    right.set(
-        xscale="log", yscale="log", xlim=(1e-5, 1), ylim=(1e-5, 1.1), xlabel="FPR", ylabel="TPR"
-    )
+    size = (7.4, max(3.3, 1.5 + 0.27 * len(found)))
+    figure, (left, right) = plt.subplots(1, 2, figsize=size, width_ratios=(3, 2.4))
+    _bounds(left, found)
+    _curves(right, found)
     for axis in (left, right):
         axis.tick_params(labelsize=7.5)
         axis.xaxis.label.set_size(8.5)
@@ -65,12 +44,50 @@ def audit_picture(found: Mapping[str, Outcome]) -> Figure:
     return figure
 
 
-def _at(one: Outcome, label: str) -> list[float]:
+def _bounds(axis: Axes, found: Mapping[str, Outcome]) -> None:
+    """One row a case; its name has the colour of its ROC curve."""
+    places = np.arange(len(found))[::-1]
+    for kind, (marker, number, size) in _MARKS.items():
+        points = [
+            (x, y) for y, one in zip(places, found.values(), strict=True) for x in _at(one, kind)
+        ]
+        if points:
+            x, y = np.array(points).T
+            colour = style.line(number)["color"]
+            axis.scatter(x, y, marker=marker, color=colour, label=kind, s=size, zorder=3)
+    axis.set_yticks(places, list(found))
+    for number, tick in enumerate(axis.get_yticklabels()):
+        tick.set_color(style.line(number)["color"])
+    axis.set(xlabel=r"$\varepsilon$ of the whole training", xlim=(-0.2, None))
+    axis.legend(
+        loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=4, fontsize=7, handlelength=1.5
+    )
+
+
+def _curves(axis: Axes, found: Mapping[str, Outcome]) -> None:
+    """TPR against FPR of every case."""
+    fpr = np.geomspace(_LEAST, 1, 120)
+    for number, one in enumerate(found.values()):
+        shown = style.line(number)
+        seen, reached = one.roc.rates()
+        axis.plot(
+            np.maximum(seen, _LEAST / 10), reached, color=shown["color"], linestyle=shown["linestyle"],
+            linewidth=1.2,
+        )  # fmt: skip
+        if one.case.family is not None:
+            most = 1 - tradeoff(one.case.family(one.case.sigma), fpr)
+            axis.plot(fpr, most, color=shown["color"], linestyle=(0, (1, 1.5)), linewidth=1.0)
+    axis.plot(fpr, fpr, color=style.MUTED, linewidth=0.8)
+    ends = {"xlim": (_LEAST, 1), "ylim": (_LEAST, 1.1)}
+    axis.set(xscale="log", yscale="log", xlabel="FPR", ylabel="TPR", **ends)
+
+
+def _at(one: Outcome, kind: str) -> list[float]:
     """The numbers of a case that a marker shows."""
-    if label == "printed":
+    if kind == "attacked":
         return [guarantee.epsilon for guarantee in one.case.printed]
-    if label == "(a) free":
+    if kind == "(a) free":
         return [one.free]
     if one.audit is None:
         return []
-    return [one.audit.upper if label == "upper" else one.audit.implied]
+    return [one.audit.upper if kind == "upper" else one.audit.implied]

@@ -31,6 +31,13 @@ EDGES = np.round(
 _EPSILONS = np.concatenate([np.linspace(0.0, 12.0, 481), np.linspace(12.25, 30.0, 72)])
 """Where a privacy profile is looked at for its trade-off curve; fewer points give a smaller bound."""
 
+CHOOSING = 0.999
+"""Confidence at which thresholds are compared with each other: higher than that of the bounds, so that luck
+in few counts does not choose."""
+
+_FAR = 30.0
+"""Multiple of the true noise at which the search for the largest noise ends."""
+
 
 class Profile(Protocol):
     """What an audit needs of a mechanism or a composition of `repro.accounting`."""
@@ -179,6 +186,7 @@ class Audit:
         free: (a) distribution-free lower bound on epsilon.
         implied: (b) lower bound on epsilon within the family of the mechanism, noise unknown.
         noise: the largest noise that the trainings do not refute, at least the true one if all is right.
+            30 times the true one where they refute none below that; then `implied` is 0.
         tpr: (c) TPR at the threshold chosen for FPR `at`, with its Clopper-Pearson interval.
         fpr: the FPR at that threshold.
         tpr_upper: the largest TPR that our upper bound allows at FPR `at`.
@@ -207,6 +215,7 @@ def audit(
     sigma: float,
     delta: float,
     *,
+    bound: Callable[[float], Profile] | None = None,
     at: float = 0.1,
     confidence: float = 0.95,
 ) -> Audit:
@@ -219,6 +228,7 @@ def audit(
         pair: a mechanism (or composition) whose "lower" is attained by the audited pair of data sets.
         sigma: the noise of the trainings, > 0.
         delta: in (0, 1).
+        bound: noise -> mechanism whose epsilon is reported, where `family` is that of the canary's pair only.
         at: FPR at which TPRs are compared.
         confidence: of every bound.
 
@@ -227,10 +237,11 @@ def audit(
     """
     positive("sigma", sigma)
     probability_open("delta", delta)
-    place = int(np.argmax(free_epsilon(choosing, delta, confidence)))
+    place = int(np.argmax(free_epsilon(choosing, delta, CHOOSING)))
     free = float(free_epsilon(testing.at(place), delta, confidence)[0])
+    bound = bound or family
     family = lru_cache(maxsize=None)(family)
-    _, sharpest = largest_noise(choosing, family, sigma, confidence)
+    _, sharpest = largest_noise(choosing, family, sigma, CHOOSING, step=1e-2)
     noise, _ = largest_noise(testing.at(sharpest), family, sigma, confidence)
     level = _at(choosing, at)
     chosen = testing.at(level)
@@ -240,9 +251,11 @@ def audit(
     allowed = 1 - tradeoff(family(sigma), np.append(at, most))
     ends = 1 - float(highest(trials - hits, trials, tail)), float(highest(hits, trials, tail))
     return Audit(
-        upper=float(family(sigma).epsilon(delta, method="upper")),
+        upper=float(bound(sigma).epsilon(delta, method="upper")),
         free=free,
-        implied=float(family(noise).epsilon(delta, method="upper")) if noise else np.inf,
+        implied=0.0
+        if noise >= _FAR * sigma
+        else float(bound(noise).epsilon(delta, method="upper")),
         noise=noise,
         tpr=(hits / trials, *ends),
         fpr=float(chosen.false[0] / chosen.trainings[0]),
@@ -264,7 +277,7 @@ def largest_noise(
     family: Callable[[float], Profile],
     sigma: float,
     confidence: float,
-    step: float = 1e-3,
+    step: float = 2e-3,
 ) -> tuple[float, int]:
     """The largest noise that the error rates do not refute, and the threshold that refutes the next.
 
@@ -279,8 +292,8 @@ def largest_noise(
         step: relative precision, > 0.
 
     Returns:
-        A noise that is refuted (so that it is an upper end), or infinity where up to 30 times `sigma`
-        none is; and a place among the thresholds.
+        A noise that is refuted (so that it is an upper end), or 30 times `sigma` where none below is; and
+        a place among the thresholds.
     """
     false, missed = roc.errors(confidence)
 
@@ -291,9 +304,9 @@ def largest_noise(
 
     low, high = 0.0, sigma
     while (found := refuting(high)) is None:
-        low, high = high, high * 1.25
-        if high > 30 * sigma:
-            return float("inf"), 0
+        low, high = high, high * 1.1
+        if high > _FAR * sigma:
+            return _FAR * sigma, 0
     low = max(low, high / 2)
     while high - low > step * high:
         middle = (low + high) / 2

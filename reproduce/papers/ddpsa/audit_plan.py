@@ -39,6 +39,7 @@ def cases() -> tuple[Case, ...]:
             b,
             _one_noise,
             printed=_aggregate_only(b) if total == 4 else (),
+            least=20_000 if total == 4 else 2000,
         )
         for total, b in _COLLUDING.items()
     ]
@@ -72,6 +73,7 @@ def _printed() -> tuple[Case, ...]:
             None,
             printed=(Printed("budget", _PAPER, 0.0),),
             scale=0.02,
+            least=1000,
         ),
         Case(
             "whole client",
@@ -80,6 +82,7 @@ def _printed() -> tuple[Case, ...]:
             None,
             printed=(Printed("client-level", _PAPER, 0.0),),
             scale=0.1,
+            least=2000,
         ),
         Case(
             "one record more",
@@ -88,6 +91,7 @@ def _printed() -> tuple[Case, ...]:
             None,
             printed=(Printed("noisy-average", _PAPER, 0.0),),
             scale=0.2,
+            least=4000,
         ),
     )
 

@@ -81,6 +81,7 @@ def _against_poisson() -> Case:
             s, iterations=int(count), participations=int(chosen)
         ),
         printed=(Printed("balanced-over-poisson", _EPSILON, float(poisson.delta(_EPSILON))),),
+        least=20_000,
         compared=False,
     )
 

@@ -90,6 +90,7 @@ def _one_iteration() -> Case:
         lambda s: WeakClientSampling(s, p=p, q=q),
         printed=tuple(Printed(claim, _EPSILON, delta) for claim, delta in claims.items()),
         scale=2.0,
+        least=80_000,
         compared=False,
     )
 
@@ -114,6 +115,7 @@ def _realised() -> Case:
         None,
         printed=(Printed("realised", float(scheme.epsilon(1e-5)), 1e-5),),
         scale=0.01,
+        least=1000,
     )
 
 
