@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import beta, binom
+from scipy.stats import beta
 
 from repro._validate import integer, positive, probability_open
 
@@ -316,44 +316,3 @@ def largest_noise(
         else:
             high, found = middle, place
     return high, found
-
-
-# One training -------------------------------------------------------------------------------------
-
-
-def one_run_p_value(canaries: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
-    """How unlikely so many right guesses are in one training that is (epsilon, delta)-DP.
-
-    Each of the canaries is put in by a fair coin of its own; the attacker may abstain.
-
-    Args:
-        canaries: m >= 1.
-        guesses: r, in [0, m].
-        right: v, in [0, r].
-        epsilon: >= 0.
-        delta: in [0, 1).
-
-    Source: Steinke, Nasr and Jagielski (2023), arXiv 2305.08846, theorem 5.2.
-    """
-    integer("canaries", canaries, 1)
-    integer("guesses", guesses, 0, canaries)
-    integer("right", right, 0, guesses)
-    chance = 1 / (1 + np.exp(-epsilon))
-    tail = binom.sf(right - 1, guesses, chance)
-    masses = np.cumsum(binom.pmf(np.arange(right - 1, -1, -1), guesses, chance))
-    slope = float(np.max(masses / np.arange(1, right + 1), initial=0.0))
-    return float(min(1.0, tail + 2 * canaries * delta * slope))
-
-
-def one_run_epsilon(
-    canaries: int, guesses: int, right: int, delta: float, confidence: float = 0.95
-) -> float:
-    """The largest epsilon (to 1e-6) that one training refutes at `confidence`, 0 where none is."""
-    low, high = 0.0, 30.0
-    if one_run_p_value(canaries, guesses, right, 0.0, delta) > 1 - confidence:
-        return 0.0
-    while high - low > 1e-6:
-        middle = (low + high) / 2
-        refuted = one_run_p_value(canaries, guesses, right, middle, delta) <= 1 - confidence
-        low, high = (middle, high) if refuted else (low, middle)
-    return low

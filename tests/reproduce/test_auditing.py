@@ -133,32 +133,9 @@ def test_the_largest_noise_covers_for_a_sampled_gaussian():
     assert np.mean(found) < 0.6
 
 
-def test_one_run_by_enumeration():
-    """All fair coins right: chance 2^-m; with a delta, the union bound of the theorem on top."""
-    assert auditing.one_run_p_value(20, 20, 20, 0.0, 0.0) == pytest.approx(2.0**-20)
-    assert auditing.one_run_p_value(20, 20, 20, 0.0, 1e-3) > 2.0**-20
-    chance = 1 / (1 + math.exp(-1.0))
-    tail = sum(math.comb(30, k) * chance**k * (1 - chance) ** (30 - k) for k in range(25, 31))
-    assert auditing.one_run_p_value(50, 30, 25, 1.0, 0.0) == pytest.approx(tail)
-    assert auditing.one_run_p_value(50, 0, 0, 1.0, 0.0) == 1.0
-
-
-def test_one_run_covers_randomised_response():
-    rng = np.random.default_rng(17)
-    found = [
-        auditing.one_run_epsilon(300, 300, int(rng.binomial(300, 1 / (1 + math.exp(-1)))), 0.0)
-        for _ in range(60)
-    ]
-    assert np.mean(np.array(found) > 1.0) <= 0.05
-    assert np.mean(found) > 0.6
-    assert auditing.one_run_epsilon(300, 300, 150, 0.0) == 0.0
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: auditing.one_run_p_value(10, 11, 3, 1.0, 0.0), "guesses must be an integer in"),
-        (lambda: auditing.one_run_p_value(10, 5, 6, 1.0, 0.0), "right must be an integer in"),
         (lambda: auditing.highest(0, 0, 0.05), "trials must be an integer >= 1"),
         (
             lambda: Roc(np.array([1]), np.array([1]), (2, 2)).errors(1.5),
