@@ -19,12 +19,22 @@ ACCOUNTING = {
     "ModelSplitting": "sigma, *, submodels, rate=1.0, clip=1.0, unsplit_clip=0.0",
     "BalancedIterationSubsampling": "sigma, *, iterations, participations, clip=1.0",
     "compose": "parts, rounds=1",
-    "calibrate_sigma": "mechanism, *, epsilon, delta, method='upper'",
+    "calibrate_sigma": "mechanism, *, epsilon=None, delta=None, fpr=None, tpr=None, advantage=None, method='upper'",
 }
 """The first arguments, in this order; more may follow that have defaults."""
 
 SECAGG = ("Cluster", "FixedPoint", "reconstruct", "share")
-METHODS = ("delta", "epsilon", "rdp", "pld")
+METHODS = (
+    "delta",
+    "epsilon",
+    "rdp",
+    "pld",
+    "tradeoff",
+    "tpr_at_fpr",
+    "advantage",
+    "bayes_risk",
+    "gdp_mu",
+)
 
 
 def shape(function):
