@@ -17,8 +17,8 @@ __all__ = ["Charge", "charge", "joined", "largest_shift", "missed", "power", "pr
 
 Charge = Callable[[np.ndarray], np.ndarray]
 
-_BELOW = 2.5  # what "lower" is charged over what "upper" is: truncated tails are safe above only
-_LEAST_BELOW = 5e-15
+_FOURIER_ERROR = {"upper": 2e-15, "lower": -5e-15}
+"""Added to delta for the rounding of one Fourier transform, by method; see `charge`."""
 
 _OVERFLOW = 700.0  # losses whose exponential is no double, or whose inverse has no digits
 
@@ -75,7 +75,7 @@ def threshold(pmf: pld_pmf.PLDPmf, delta: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(value), 0.0, np.maximum(value, 0.0))
 
 
-def charge(pmf: pld_pmf.PLDPmf, method: str, error: float) -> Charge:
+def charge(pmf: pld_pmf.PLDPmf, method: str, transforms: int) -> Charge:
     """What each delta has to be raised by for "upper"; negative for "lower".
 
     Without Fourier transforms nothing is charged above, but the pairs of a lower bound leave out masses of
@@ -86,14 +86,14 @@ def charge(pmf: pld_pmf.PLDPmf, method: str, error: float) -> Charge:
     Args:
         pmf: losses of one direction.
         method: "upper", "lower" or "paper".
-        error: of a delta, by the Fourier transforms that are behind the losses; see `fourier_error`.
+        transforms: how many Fourier transforms are behind the losses.
     """
-    if method not in ("upper", "lower"):
+    if method not in _FOURIER_ERROR:
         return np.zeros_like
-    error = 0.0 if pmf.size == 1 else error
+    number = 0 if pmf.size == 1 else transforms
+    error = _FOURIER_ERROR[method] * (number if method == "upper" else max(number, 1))
     side = 1.0 if method == "upper" else -1.0
-    taken = error if method == "upper" else -max(_BELOW * error, _LEAST_BELOW)
-    return lambda delta: taken + np.where(delta > 0.5, side * pmf.size * 2.0**-53, 0.0)
+    return lambda delta: error + np.where(delta > 0.5, side * pmf.size * 2.0**-53, 0.0)
 
 
 def _curve(pmf: pld_pmf.PLDPmf) -> tuple[np.ndarray, np.ndarray]:

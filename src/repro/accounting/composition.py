@@ -17,7 +17,6 @@ from repro.accounting._pld import (
     composed_size,
     convolved,
     filled,
-    fourier_error,
     losses,
     on_grid,
     one_sided,
@@ -219,9 +218,9 @@ class Composition(Composed):
             if interval > min(_COARSEST * finest, _LARGEST_STEP):
                 raise ValueError(_too_many(rounds[-1], size))
 
-    def fourier_error(self, count: int) -> float:
-        """See `Composed.fourier_error`."""
-        return fourier_error(self.rounds * count) if self.rounds * count > 1 else 0.0
+    def transforms(self, count: int) -> int:
+        """See `Composed.transforms`."""
+        return int(self.rounds * count > 1)
 
     def paper_curve(self, method: str, direction: str) -> np.ndarray | None:
         """See `Composed.paper_curve`."""
@@ -266,9 +265,9 @@ class GivenLosses(Composed):
             )
         return _repeated(side, [self.rounds * count for count in counts])
 
-    def fourier_error(self, count: int) -> float:
-        """See `Composed.fourier_error`."""
-        return fourier_error(self.rounds * count) if self.rounds * count > 1 else 0.0
+    def transforms(self, count: int) -> int:
+        """See `Composed.transforms`."""
+        return int(self.rounds * count > 1)
 
     def paper_curve(self, method: str, direction: str) -> None:
         """See `Composed.paper_curve`."""
@@ -308,10 +307,9 @@ class JointComposition(Composed):
         """See `Composed.rough`."""
         return JointComposition(tuple(part.rough() for part in self.parts))
 
-    def fourier_error(self, count: int) -> float:
-        """See `Composed.fourier_error`."""
-        joining = (len(self.parts) - 1) * fourier_error(1)
-        return sum(part.fourier_error(count) for part in self.parts) + joining
+    def transforms(self, count: int) -> int:
+        """See `Composed.transforms`."""
+        return sum(part.transforms(count) for part in self.parts) + len(self.parts) - 1
 
     def paper_curve(self, method: str, direction: str) -> np.ndarray | None:
         """See `Composed.paper_curve`.
@@ -378,9 +376,9 @@ class RoundsCurve(Composed):
         """See `Composed.ways`."""
         return self.unit.ways(direction)
 
-    def fourier_error(self, count: int) -> float:
-        """See `Composed.fourier_error`."""
-        return self.unit.fourier_error(count)
+    def transforms(self, count: int) -> int:
+        """See `Composed.transforms`."""
+        return self.unit.transforms(count)
 
     def paper_curve(self, method: str, direction: str) -> np.ndarray | None:
         """See `Composed.paper_curve`."""

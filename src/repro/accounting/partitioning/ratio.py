@@ -33,7 +33,7 @@ from scipy.special import gammaln
 
 from repro.accounting._gaussian import log_shift_divergence
 from repro.accounting._losses import profile
-from repro.accounting._pld import fourier_error, one_sided, self_composition
+from repro.accounting._pld import one_sided, self_composition
 from repro.accounting._renyi import log_mean_exp
 from repro.accounting.partitioning.blocks import LARGEST_SHIFT, block_law, ratio_losses
 from repro.accounting.partitioning.laws import Law, law_from_potential
@@ -180,8 +180,7 @@ class BalancedRatio:
                 return np.log(np.max([x.delta(epsilon, direction) for x in self.tests], axis=0))
             if self.blocks is None:
                 return np.zeros(epsilon.shape)
-            charged = 0.0 if self.k == 1 else fourier_error(self.k)
-            return np.log(profile(one_sided(self.blocks, direction)[0], epsilon) + charged)
+            return np.log(profile(one_sided(self.blocks, direction)[0], epsilon))
 
     def _by_moments(self, epsilon, direction, *, upper):
         if epsilon.size != 1:

@@ -62,11 +62,14 @@ from repro._validate import (
 )
 from repro.accounting._gaussian import log_diff, log_sum
 from repro.accounting._losses import threshold
-from repro.accounting._pld import fourier_error, one_sided, self_composition
+from repro.accounting._pld import one_sided, self_composition
 from repro.accounting._renyi import orders
 from repro.accounting.gaussian import GaussianMechanism
 from repro.accounting.laplace import SummedLaplace
 from repro.accounting.pmsfl.printed import margin
+
+_CONVOLVED = 2e-15
+"""Error of delta through the Fourier transforms that compose, as in `repro.accounting.composition`."""
 
 RELATIONS = ("add or remove", "replace", "client")
 
@@ -314,11 +317,11 @@ def run_epsilon(
     interval = _number("interval", interval, positive)
     laplace = SummedLaplace(1.0, sensitivity=_number("smashed", smashed, positive))
     ratio = _number("update", update, positive) * np.sqrt(integer("rounds", rounds, 1))
-    releases = integer("releases", releases, 1)
-    smashed_losses = self_composition(laplace.pld(interval=interval), releases)
+    smashed_losses = self_composition(
+        laplace.pld(interval=interval), integer("releases", releases, 1)
+    )
     both = smashed_losses.compose(GaussianMechanism(1.0, sensitivity=ratio).pld(interval=interval))
-    target = delta.ravel() - fourier_error(releases) - fourier_error(1)
-    value = np.max([threshold(p, target) for p in one_sided(both)], axis=0)
+    value = np.max([threshold(p, delta.ravel() - _CONVOLVED) for p in one_sided(both)], axis=0)
     if not np.all(np.isfinite(value)):
         raise ValueError(f"delta must exceed the truncated mass of the run, got {delta!r}")
     return value.reshape(delta.shape)
