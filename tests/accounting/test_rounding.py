@@ -11,6 +11,8 @@ from repro.accounting._gaussian import log_shift_divergence
 from repro.accounting._losses import joined
 from repro.accounting.ddpsa.shares import LaplaceShares
 from repro.accounting.laplace import SummedLaplace
+from repro.accounting.mspafl.carried import CarriedRun
+from repro.accounting.mspafl.round import AveragedUploads
 
 EPSILON = np.linspace(0, 12, 121)
 
@@ -61,3 +63,19 @@ def test_large_losses_on_a_fine_grid_are_a_profile_all_the_same():
 def test_a_curve_that_is_no_profile_is_refused_on_any_grid():
     with pytest.raises(ValueError, match="not a hockey-stick curve"):
         pessimistic(lambda e: -3 * e, lambda e: -3 * e, 1e-3)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        AveragedUploads(1.3, p=0.6, q=0.01, clients=19),
+        LaplaceShares(5.0, honest=2, planned=3),
+        CarriedRun(1.3, rounds=45, p=0.1, q=0.3, clients=3),
+    ],
+    ids=lambda made: type(made).__name__,
+)
+def test_a_delta_below_what_an_upper_bound_leaves_out_ends_in_an_error_that_names_it(made):
+    """Delta never falls below a constant there; the search for epsilon used to go on without end."""
+    with pytest.raises(ValueError, match="delta must exceed the numerical error"):
+        made.epsilon(1e-100)
+    assert made.delta(800.0, method="lower") == 0.0  # an exponential that is no double

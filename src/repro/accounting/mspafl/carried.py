@@ -33,7 +33,7 @@ from repro.accounting._gaussian import log_shift_divergence, log_sum
 from repro.accounting._losses import RUN_ERROR, charge, profile
 from repro.accounting._pld import losses, on_grid, one_sided, self_compositions
 from repro.accounting.mechanism import Mechanism, frozen_fields
-from repro.accounting.mspafl.round import CELL_ROUNDING, AveragedUploads
+from repro.accounting.mspafl.round import CELL_ROUNDING, LARGEST_EPSILON, AveragedUploads
 from repro.accounting.mspafl.run import exposure, run_delta, server_laws
 
 __all__ = ["CarriedRun"]
@@ -118,12 +118,12 @@ class CarriedRun(Mechanism):
     def _server_delta(self, epsilon: np.ndarray) -> np.ndarray:
         """What the server's cells tell apart, the larger direction, shape (n,); rounding counts against it."""
         laws = server_laws(self.rounds, self._ratio, self.p, self.q)
-        weight = np.exp(epsilon)[:, None] * (1 + CELL_ROUNDING)
+        weight = np.exp(np.minimum(epsilon, LARGEST_EPSILON))[:, None] * (1 + CELL_ROUNDING)
         gains = (
             np.maximum((1 - CELL_ROUNDING) * first - weight * second, 0.0).sum(axis=1)
             for first, second in (laws, laws[::-1])
         )
-        return np.maximum(*gains)
+        return np.where(epsilon < LARGEST_EPSILON, np.maximum(*gains), 0.0)
 
     @property
     def _first(self) -> AveragedUploads:
