@@ -255,9 +255,9 @@ def caption(found: Mapping[str, Outcome], delta: float) -> str:
     """One or two sentences below the picture."""
     most = max(2 * sum(one.roc.trainings) for one in found.values())
     return (
-        f"Audit of the running code, up to {most:,} trainings a setting. Left: epsilon of the whole training at delta "
-        f"= {delta:g} (crosses: the guarantees attacked, at a delta of their own). Right: the attacker's ROC (names in "
-        "the same colour), dotted the most that our upper bound allows, grey guessing."
+        f"Audit of the running code, up to {most:,} trainings a setting. Left: ε of the whole training at δ = "
+        f"{delta:g} (crosses: the guarantees attacked, at a δ of their own). Right: the attacker's ROC (names in the "
+        "same colour), dotted the most that our upper bound allows, grey guessing."
     )
 
 

@@ -79,11 +79,13 @@ def test_more_rounds_leak_more():
 @pytest.mark.parametrize("rounds", [10, 100])
 @pytest.mark.parametrize("delta", [1e-3, 1e-9, 1e-12])
 def test_composed_gaussians_are_one_gaussian(rounds, delta):
-    """The FFT must not sink the upper value below the truth, even at delta = 1e-12."""
-    truth = GaussianMechanism(1.0).epsilon(delta)
+    """The FFT must not sink the upper value below the truth, even at delta = 1e-12; its rounding is charged."""
+    one, rounding = GaussianMechanism(1.0), 5e-15 + 9e-16 * rounds
+    truth = one.epsilon(delta)
     many = compose(GaussianMechanism(np.sqrt(rounds)), rounds)
-    assert truth <= many.epsilon(delta) <= truth + 1e-3
-    assert truth - 2e-4 * rounds <= many.epsilon(delta, method="lower") <= truth
+    assert truth <= many.epsilon(delta) <= one.epsilon(delta - rounding) + 1e-3
+    least = one.epsilon(delta + rounding) - 2e-4 * rounds
+    assert least <= many.epsilon(delta, method="lower") <= truth
 
 
 @pytest.mark.parametrize("rounds", [10, 100])

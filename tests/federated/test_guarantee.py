@@ -48,6 +48,13 @@ def test_random_participation_is_accounted_for_as_the_federation_is():
     assert free.lower == pytest.approx(alone.epsilon(DELTA, method="lower"), rel=1e-3)
 
 
+def test_sizes_are_those_of_the_larger_neighbour():
+    """A second record makes a client's participation visible: the guarantee of one does not cover it."""
+    chosen = rounds(p=0.05, q=1.0, sigma=1.0, iterations=20)
+    one, two = (chosen.guarantee(DELTA, sizes=[n, 1]) for n in (1, 2))
+    assert one.upper < two.lower <= two.upper <= chosen.guarantee(DELTA).upper
+
+
 def test_everybody_and_everything_is_the_gaussian_mechanism():
     """p = q = 1: T rounds of noise sigma on sums that a record moves by the clip."""
     chosen = rounds(p=1.0, q=1.0, clip=0.5, sigma=4.0, iterations=16)

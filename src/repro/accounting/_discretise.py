@@ -57,9 +57,10 @@ def _one_sided(half: tuple[np.ndarray, float], reverse: tuple[np.ndarray, float]
     steps = np.arange(1, below.size + 1)
     below = below * np.exp(-interval * steps)
     zero = 1.0 - above.sum() - below.sum() - infinity
-    # A mass is a second difference of delta over the interval: rounding of deltas adds up to this much,
-    # and more mass than one is on the safe side.
-    if zero < -1e-9 - 4 * np.finfo(float).eps / interval**2:
+    # A mass is a second difference of delta over the interval: rounding of deltas adds up to this much over
+    # the grid, and more mass than one is on the safe side.
+    points = max(1 / interval, above.size, below.size)
+    if zero < -1e-9 - 4 * np.finfo(float).eps * points / interval:
         raise ValueError(f"the profile is not a hockey-stick curve: mass {zero:.3g} at loss zero")
     masses = {int(k): float(m) for k, m in zip(-steps, below, strict=True) if m > 0}
     masses[0] = max(zero, 0.0)

@@ -218,9 +218,10 @@ class Composition(Composed):
             if interval > min(_COARSEST * finest, _LARGEST_STEP):
                 raise ValueError(_too_many(rounds[-1], size))
 
-    def transforms(self, count: int) -> int:
+    def transforms(self, count: int) -> tuple[int, int]:
         """See `Composed.transforms`."""
-        return int(self.rounds * count > 1)
+        number = self.rounds * count
+        return (1, number) if number > 1 else (0, 0)
 
     def paper_curve(self, method: str, direction: str) -> np.ndarray | None:
         """See `Composed.paper_curve`."""
@@ -265,9 +266,10 @@ class GivenLosses(Composed):
             )
         return _repeated(side, [self.rounds * count for count in counts])
 
-    def transforms(self, count: int) -> int:
+    def transforms(self, count: int) -> tuple[int, int]:
         """See `Composed.transforms`."""
-        return int(self.rounds * count > 1)
+        number = self.rounds * count
+        return (1, number) if number > 1 else (0, 0)
 
     def paper_curve(self, method: str, direction: str) -> None:
         """See `Composed.paper_curve`."""
@@ -307,9 +309,10 @@ class JointComposition(Composed):
         """See `Composed.rough`."""
         return JointComposition(tuple(part.rough() for part in self.parts))
 
-    def transforms(self, count: int) -> int:
+    def transforms(self, count: int) -> tuple[int, int]:
         """See `Composed.transforms`."""
-        return sum(part.transforms(count) for part in self.parts) + len(self.parts) - 1
+        each, runs = zip(*(part.transforms(count) for part in self.parts), strict=True)
+        return sum(each) + len(self.parts) - 1, sum(runs)
 
     def paper_curve(self, method: str, direction: str) -> np.ndarray | None:
         """See `Composed.paper_curve`.
@@ -376,7 +379,7 @@ class RoundsCurve(Composed):
         """See `Composed.ways`."""
         return self.unit.ways(direction)
 
-    def transforms(self, count: int) -> int:
+    def transforms(self, count: int) -> tuple[int, int]:
         """See `Composed.transforms`."""
         return self.unit.transforms(count)
 

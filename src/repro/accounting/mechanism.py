@@ -69,6 +69,8 @@ __all__ = [
     "frozen_fields",
 ]
 
+_LARGEST_EPSILON = 1e24  # beyond that of the least noise that is allowed
+
 SMALLEST_STEP = 1e-12
 """Smallest spacing of losses in a composition: finer grids would need steps below rounding."""
 
@@ -267,7 +269,11 @@ class Mechanism(Release):
         open_rows = rows[excess(np.zeros(target.size), rows) > 0]
         if open_rows.size:
             high = np.ones(open_rows.size)
-            while high.max() < 1e300 and np.any(short := excess(high, open_rows) > 0):
+            while np.any(short := excess(high, open_rows) > 0):
+                if np.any(high[short] > _LARGEST_EPSILON):  # delta no longer falls
+                    raise ValueError(
+                        f"delta must exceed the numerical error of {self!r}, got {delta!r}"
+                    )
                 high[short] *= 2.0
             found = elementwise.find_root(excess, (0.0 * high, high), args=(open_rows,))
             if not np.all(np.isfinite(found.x)):

@@ -21,7 +21,8 @@ class Guarantee:
     (epsilon, `delta`)-DP for all data. Data are compared with and without one of `neighbours`; the
     expected size of a batch, by which sums are divided, counts as public. Not covered: what a watch
     is shown of the sums before the noise, evaluation on the training data, several runs (compose
-    their `runs`), and the rounding of floating-point noise.
+    their `runs`), records whose gradients are not finite, and the rounding of noise: in floating point, or
+    to the grid of noise that is drawn in shares or encoded before it is summed.
 
     Attributes:
         neighbours: "record" or "client".

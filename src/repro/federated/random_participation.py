@@ -109,7 +109,9 @@ class Settings:
 
         Args:
             delta: in (0, 1).
-            sizes: records per client, as `train` takes them; the largest client counts. None: for
+            sizes: records per client, as `train` takes them; the largest client counts. Of two
+                neighbours this is the larger one: a record that joins a client of the largest size
+                is not covered, because the others' gradients tell who takes part. None: for
                 federations of any sizes, bounded from above as if participants were disclosed.
 
         Raises:

@@ -30,10 +30,10 @@ from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 from repro._validate import in_unit, integer, positive
 from repro.accounting._discretise import optimistic, pessimistic
 from repro.accounting._gaussian import log_shift_divergence, log_sum
-from repro.accounting._losses import charge, profile
+from repro.accounting._losses import RUN_ERROR, charge, profile
 from repro.accounting._pld import losses, on_grid, one_sided, self_compositions
 from repro.accounting.mechanism import Mechanism, frozen_fields
-from repro.accounting.mspafl.round import CELL_ROUNDING, AveragedUploads
+from repro.accounting.mspafl.round import CELL_ROUNDING, LARGEST_EPSILON, AveragedUploads
 from repro.accounting.mspafl.run import exposure, run_delta, server_laws
 
 __all__ = ["CarriedRun"]
@@ -118,12 +118,12 @@ class CarriedRun(Mechanism):
     def _server_delta(self, epsilon: np.ndarray) -> np.ndarray:
         """What the server's cells tell apart, the larger direction, shape (n,); rounding counts against it."""
         laws = server_laws(self.rounds, self._ratio, self.p, self.q)
-        weight = np.exp(epsilon)[:, None] * (1 + CELL_ROUNDING)
+        weight = np.exp(np.minimum(epsilon, LARGEST_EPSILON))[:, None] * (1 + CELL_ROUNDING)
         gains = (
             np.maximum((1 - CELL_ROUNDING) * first - weight * second, 0.0).sum(axis=1)
             for first, second in (laws, laws[::-1])
         )
-        return np.maximum(*gains)
+        return np.where(epsilon < LARGEST_EPSILON, np.maximum(*gains), 0.0)
 
     @property
     def _first(self) -> AveragedUploads:
@@ -201,13 +201,18 @@ class CarriedRun(Mechanism):
         runs = zip(*(self_compositions(side, left) for side in one_sided(single)), strict=True)
         drawn = [-np.expm1(wait * np.log1p(-self._hazard)) for wait in waits]
         return [
-            PrivacyLossDistribution(*(_scaled(side, h) for side in sides))
-            for h, sides in zip(drawn, runs, strict=True)
+            PrivacyLossDistribution(*(_scaled(side, h, RUN_ERROR * number) for side in sides))
+            for h, sides, number in zip(drawn, runs, left, strict=True)
         ]
 
 
-def _scaled(pmf: pld_pmf.PLDPmf, share: float) -> pld_pmf.PLDPmf:
-    """Losses of a law of which only a share is certain to be there, rounded downwards."""
+def _scaled(pmf: pld_pmf.PLDPmf, share: float, error: float) -> pld_pmf.PLDPmf:
+    """Losses of a law of which only a share is certain to be there, rounded downwards.
+
+    Its composition is rounded: sums of its masses are off by at most `error`, which the highest losses give up.
+    """
     interval, first, mass, _ = losses(pmf)
+    at_least = np.maximum.accumulate(np.cumsum(mass[::-1]))
+    mass = np.diff(np.maximum(at_least - error, 0.0), prepend=0.0)[::-1]
     moved = int(np.floor(np.log(share) / interval - 1e-9))
     return pld_pmf.DensePLDPmf(interval, first + moved, share * mass, 0.0, False)

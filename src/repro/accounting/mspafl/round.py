@@ -38,12 +38,13 @@ from repro.accounting._discretise import optimistic
 from repro.accounting._gaussian import log_expm1, log_shift_divergence, log_sum
 from repro.accounting.mechanism import Mechanism, frozen_fields
 
-__all__ = ["CELL_ROUNDING", "AveragedUploads", "gaussian_cells"]
+__all__ = ["CELL_ROUNDING", "LARGEST_EPSILON", "AveragedUploads", "gaussian_cells"]
 
 _CELL = 1 / 14  # of the discretised outputs, in standard deviations
 _REACH = 8.0
 _FLOOR = 1e-30  # added to every upper bound, so that composed tails do not underflow
 CELL_ROUNDING = 4e-12  # relative error of a cell's mass, see `_log_cell_divergence`
+LARGEST_EPSILON = 700.0  # beyond it exponentials overflow, and 0 is the lower bound
 _LIGHTEST = 1e-15  # numbers of participants less likely than this get no cells of their own
 
 
@@ -194,6 +195,7 @@ def _log_cell_divergence(epsilon, ratio, p, q, clients: int) -> np.ndarray:
         first, second = (x[1:] for x in _cells(*map(float, setting), clients, False))
         low, high = 1 - CELL_ROUNDING, 1 + CELL_ROUNDING
         rows = np.flatnonzero(place == k)
+        rows = rows[epsilon[rows] < LARGEST_EPSILON]
         alpha = np.exp(epsilon[rows])[:, None]
         value[rows] = np.maximum(
             np.maximum(low * first - alpha * (high * second), 0.0).sum(1),

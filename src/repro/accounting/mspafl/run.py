@@ -39,7 +39,7 @@ from scipy.stats import binom
 from repro._validate import in_unit, integer, nonnegative, positive, probability_open
 from repro.accounting._binomial import window
 from repro.accounting._gaussian import log_shift_divergence
-from repro.accounting._losses import threshold
+from repro.accounting._losses import RUN_ERROR, threshold
 from repro.accounting._pld import one_sided, self_compositions
 from repro.accounting.gaussian import GaussianMechanism
 from repro.accounting.mspafl.round import AveragedUploads, gaussian_cells
@@ -62,7 +62,7 @@ _CELL, _REACH, _FAR = (
     8.0,
     40.0,
 )  # of cells, in standard deviations: width, margin, largest mean
-_FOURIER_ERROR = 5e-15  # taken from a composed delta, as by `Composition`
+_FOURIER_ERROR = 5e-15  # taken from a composed delta, with RUN_ERROR per round, as by `Composition`
 
 
 def run_epsilon(
@@ -304,9 +304,9 @@ def _composed_lower(
     single = mechanism.losses("lower", mechanism.loss_step("lower"))
     sides = [
         [
-            threshold(composed, target + _FOURIER_ERROR)[0]
-            for composed, target in zip(
-                self_compositions(side, rounds), delta[:, None], strict=True
+            threshold(composed, target + _FOURIER_ERROR + RUN_ERROR * count)[0]
+            for composed, target, count in zip(
+                self_compositions(side, rounds), delta[:, None], rounds, strict=True
             )
         ]
         for side in one_sided(single)

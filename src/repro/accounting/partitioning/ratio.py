@@ -32,7 +32,7 @@ from dp_accounting.pld import privacy_loss_distribution as pld_lib
 from scipy.special import gammaln
 
 from repro.accounting._gaussian import log_shift_divergence
-from repro.accounting._losses import profile
+from repro.accounting._losses import RUN_ERROR, profile
 from repro.accounting._pld import one_sided, self_composition
 from repro.accounting._renyi import log_mean_exp
 from repro.accounting.partitioning.blocks import LARGEST_SHIFT, block_law, ratio_losses
@@ -51,6 +51,7 @@ _WORK = 4e8  # multiplications that its moments may cost
 _MOMENTS = 13  # most moments used for prices
 _LARGEST = 250.0  # log of the largest moment used
 _PRECISE = 1e-9  # relative error of moments beyond which they are not used
+_CONVOLVED = 4e-15  # error of delta through at most two Fourier transforms, besides that per run
 _CLOSE = 0.01  # gap of log delta above which blocks and tests are consulted
 _NEGLIGIBLE = -60.0  # log delta below which they are not
 _BLOCK_STEP = 1 / 60  # grid of block losses in standard deviations of the whole
@@ -180,7 +181,8 @@ class BalancedRatio:
                 return np.log(np.max([x.delta(epsilon, direction) for x in self.tests], axis=0))
             if self.blocks is None:
                 return np.zeros(epsilon.shape)
-            return np.log(profile(one_sided(self.blocks, direction)[0], epsilon))
+            found = profile(one_sided(self.blocks, direction)[0], epsilon)
+            return np.log(found + (_CONVOLVED + RUN_ERROR * self.k if self.k > 1 else 0.0))
 
     def _by_moments(self, epsilon, direction, *, upper):
         if epsilon.size != 1:

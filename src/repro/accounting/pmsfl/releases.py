@@ -61,7 +61,7 @@ from repro._validate import (
     probability_open,
 )
 from repro.accounting._gaussian import log_diff, log_sum
-from repro.accounting._losses import threshold
+from repro.accounting._losses import RUN_ERROR, threshold
 from repro.accounting._pld import one_sided, self_composition
 from repro.accounting._renyi import orders
 from repro.accounting.gaussian import GaussianMechanism
@@ -69,7 +69,7 @@ from repro.accounting.laplace import SummedLaplace
 from repro.accounting.pmsfl.printed import margin
 
 _CONVOLVED = 2e-15
-"""Error of delta through the Fourier transforms that compose, as in `repro.accounting.composition`."""
+"""Error of delta through the Fourier transforms that compose, besides that per run; as in `Composition`."""
 
 RELATIONS = ("add or remove", "replace", "client")
 
@@ -321,7 +321,8 @@ def run_epsilon(
         laplace.pld(interval=interval), integer("releases", releases, 1)
     )
     both = smashed_losses.compose(GaussianMechanism(1.0, sensitivity=ratio).pld(interval=interval))
-    value = np.max([threshold(p, delta.ravel() - _CONVOLVED) for p in one_sided(both)], axis=0)
+    charged = delta.ravel() - _CONVOLVED - RUN_ERROR * releases
+    value = np.max([threshold(p, charged) for p in one_sided(both)], axis=0)
     if not np.all(np.isfinite(value)):
         raise ValueError(f"delta must exceed the truncated mass of the run, got {delta!r}")
     return value.reshape(delta.shape)
