@@ -103,6 +103,12 @@ def _averaged(keep: float, views: int) -> float:
     return float(np.sqrt(_chances(masks, keep) @ error**2))
 
 
+def _agreed(keep: float, clients: int) -> float:
+    """The chances of all uploads in which every bit equals the first."""
+    uploads = _masks(clients)
+    return float(_chances(uploads, keep)[np.all(uploads == uploads[:, :1], axis=1)].sum())
+
+
 def _hidden(distance: float, keep: float, weights: int) -> float:
     """An attacker who tries all masks halves the distance where both images give the same output."""
     masks = _masks(weights)
@@ -218,6 +224,26 @@ LESSON = Lesson(
         ),
         Exercise(
             "5.4",
+            "when all clients agree",
+            (
+                near(
+                    "all uploads of all clients, enumerated",
+                    Cases(keep=(0.1, 0.9), clients=(1, 9)),
+                    _agreed,
+                    1e-6,
+                ),
+                limit("a certain bit is always agreed on", 1.0, keep=1.0, clients=6),
+                moves(
+                    "more clients agree less often",
+                    Cases(keep=(0.1, 0.9), clients=(1, 9)),
+                    "clients",
+                    2,
+                    False,
+                ),
+            ),
+        ),
+        Exercise(
+            "5.5",
             "what no attacker gets around",
             (
                 near(
@@ -229,7 +255,7 @@ LESSON = Lesson(
             ),
         ),
         Exercise(
-            "5.5",
+            "5.6",
             "one weight behind a mask and noise",
             (
                 near(
@@ -242,7 +268,7 @@ LESSON = Lesson(
             ),
         ),
         Exercise(
-            "5.6",
+            "5.7",
             "one mask for a whole batch",
             (
                 near(
@@ -261,7 +287,7 @@ LESSON = Lesson(
             ),
         ),
         Exercise(
-            "5.7",
+            "5.8",
             "the formula at the size of a network",
             (
                 near(
@@ -273,7 +299,7 @@ LESSON = Lesson(
             ),
         ),
         Exercise(
-            "5.8",
+            "5.9",
             "one bit of an upload",
             (
                 near(
@@ -286,7 +312,7 @@ LESSON = Lesson(
             ),
         ),
         Exercise(
-            "5.9",
+            "5.10",
             "a sampled mask is noise of deviation 2",
             (
                 near(
@@ -303,7 +329,7 @@ LESSON = Lesson(
             ),
         ),
         Exercise(
-            "5.10",
+            "5.11",
             "how far two masks can be apart",
             (
                 near(
@@ -324,7 +350,7 @@ LESSON = Lesson(
             ),
         ),
         Exercise(
-            "5.11",
+            "5.12",
             "find the bug: is every mask fresh?",
             (
                 sorts(
@@ -335,7 +361,7 @@ LESSON = Lesson(
             ),
         ),
         Exercise(
-            "5.12",
+            "5.13",
             "find the bug: is the accountant of a batch safe?",
             (
                 sorts(
