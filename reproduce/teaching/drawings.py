@@ -259,3 +259,28 @@ def shares_and_servers() -> Figure:
         ("sum", "reader", ""),
     ]
     return diagram(boxes, arrows)
+
+
+def masked_activations() -> Figure:
+    """Lesson 5: images pass a masked half of a network, and who knows what of it."""
+    boxes = {
+        "images": Box(0.11, 0.5, "client's images,\nlabels", "data"),
+        "mask": Box(0.32, 0.86, "coin for each weight:\na fresh mask", "secret"),
+        "bottom": Box(0.33, 0.5, "bottom half:\nweights × mask", "secret"),
+        "sent": Box(0.55, 0.5, "activations\nof a batch", "seen"),
+        "upload": Box(0.55, 0.15, "one sampled mask\na round", "seen"),
+        "server": Box(
+            0.87, 0.65, "server: knows the\nweights, the design,\nother images", "adversary"
+        ),
+        "views": Box(0.87, 0.2, "patient server: has\nseen each image\nmany times", "adversary"),
+    }
+    arrows = [
+        ("images", "bottom", ""),
+        ("mask", "bottom", ""),
+        ("bottom", "sent", ""),
+        ("sent", "server", ""),
+        ("sent", "views", ""),
+        ("bottom", "upload", ""),
+        ("upload", "views", ""),
+    ]
+    return diagram(boxes, arrows)
