@@ -25,7 +25,9 @@ from repro.accounting.composition import Composition
 from repro.accounting.ddpsa.shares import LaplaceShares
 from repro.accounting.laplace import SummedLaplace
 from repro.accounting.mechanism import DIRECTIONS, METHODS, frozen_fields
+from repro.accounting.mspafl.carried import CarriedRun
 from repro.accounting.mspafl.round import AveragedUploads
+from repro.accounting.pmsfl.masks import SampledMask
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,6 +121,10 @@ ALL = {
     "AveragedUploads": lambda x: AveragedUploads(x, p=0.5, q=0.5, clients=4),
 }
 
+WITHOUT_NOISE_LEVEL = {"SampledMask"}
+"""No sigma comes first; tested in `pmsfl/test_masks.py`."""
+WITHOUT_RENYI = {"CarriedRun"}
+
 UNANSWERED = {
     "RandomParticipation": {("paper", way) for way in DIRECTIONS} | {("lower", "add")},
     "AveragedUploads": {("paper", way) for way in DIRECTIONS},
@@ -138,7 +144,19 @@ def subclasses(base):
 
 def test_all_mechanisms_of_the_package_are_listed():
     own = {c.__name__ for c in subclasses(Mechanism) if c.__module__.startswith("repro.")}
-    assert {name for name in own if not name.startswith("_")} == set(ALL)
+    assert {name for name in own if not name.startswith("_")} == (
+        set(ALL) | WITHOUT_NOISE_LEVEL | WITHOUT_RENYI
+    )
+
+
+def test_no_renyi_divergence_is_one_clear_error():
+    with pytest.raises(NotImplementedError, match="CarriedRun has no Renyi divergences"):
+        CarriedRun(2.0, rounds=3, p=0.5).rdp(2)
+
+
+def test_renyi_divergence_of_sampled_bits_in_closed_form():
+    bit = np.log(0.6**2 / 0.4 + 0.4**2 / 0.6)
+    assert SampledMask(0.6, second=0.4, count=3).rdp(2) == pytest.approx(3 * bit, rel=1e-9)
 
 
 def test_rdp_has_one_signature():

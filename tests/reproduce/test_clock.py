@@ -52,11 +52,12 @@ def test_the_interval_covers_the_median_as_often_as_it_says():
 
 def test_few_values_have_no_interval():
     assert Spread.of(np.arange(1.0, 7.0)) == Spread(3.5, 1.0, 6.0, 1.0)
-    for few in ([], [1.0] * 5):
+    for few in ([1.0], [1.0] * 5):
         with pytest.raises(ValueError, match="seconds must hold enough values"):
             Spread.of(few)
-    with pytest.raises(ValueError, match="seconds must be non-negative"):
-        Spread.of([1.0] * 9 + [-1.0])
+    for bad in ([], [1.0] * 9 + [-1.0]):
+        with pytest.raises(ValueError, match="seconds must be non-negative"):
+            Spread.of(bad)
 
 
 @pytest.mark.parametrize("power", [0.0, 1.0, 2.0])

@@ -48,6 +48,7 @@ def root(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(search))
     monkeypatch.setenv("REPRO_ROOT", str(paths.ROOT))
     monkeypatch.setenv("REPRO_RUNS", str(paths.RUNS))
+    monkeypatch.setenv("SUBMITIT_LOG_LEVEL", "NOCONFIG")  # its import would close pytest's handlers
     monkeypatch.setattr(cluster, "_LOOK", 0.1)
     return tmp_path
 
@@ -72,7 +73,7 @@ def at_look(monkeypatch, condition, action):
     monkeypatch.setattr(cluster.time, "sleep", pause)
 
 
-def test_jobs_write_records_and_report_errors(root, capfd):
+def test_jobs_write_records_and_report_errors(root, capsys):
     wanted = [task(root, seed=seed) for seed in (1, 2)] + [
         task(root, "bad"),
         task(root, device="gpu"),
@@ -84,7 +85,7 @@ def test_jobs_write_records_and_report_errors(root, capfd):
     assert len(arrays) == 2 and all("--partition=short" in one for one in arrays)
     assert all("--account=lab" in one and "--qos=long" in one for one in arrays)
     assert "--gpus-per-node=0" in arrays[0] and "--gpus-per-node=1" in arrays[1]
-    assert "4 of 4 runs" in capfd.readouterr().out
+    assert "4 of 4 runs" in capsys.readouterr().out
     assert cluster.submit(wanted[:2], "short") == {} and len(sent(root)) == 2
 
 
@@ -99,7 +100,7 @@ def test_a_killed_job_is_an_error_and_the_next_call_computes_its_run(root, monke
     assert cluster.submit(wanted, "any") == {} and records.look_up(wanted[1])
 
 
-def test_a_silent_controller_is_waited_for(root, monkeypatch, capfd):
+def test_a_silent_controller_is_waited_for(root, monkeypatch, capsys):
     down = root / "slurm/down"
     wanted = [task(root, "slow")]
     looks = []
@@ -116,7 +117,7 @@ def test_a_silent_controller_is_waited_for(root, monkeypatch, capfd):
     at_look(monkeypatch, (root / "started").exists, down.touch)
     assert cluster.submit(wanted, "any") == {}
     assert looks.count(None) > cluster._GONE and records.look_up(wanted[0])
-    assert "squeue does not answer; waiting" in capfd.readouterr().out
+    assert "squeue does not answer; waiting" in capsys.readouterr().out
 
 
 def test_a_second_submitter_waits_for_the_jobs_of_one_that_died(root, monkeypatch):
