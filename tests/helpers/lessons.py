@@ -85,6 +85,13 @@ def planted(
     return by_hand + made
 
 
-def accepted(lesson: Lesson, plants: Sequence[tuple[str, str, Answer]]) -> list[str]:
-    """The wrong answers that a lesson's checks let pass."""
+def mistakes(
+    lesson: Lesson,
+    right: Mapping[str, Answer],
+    wrong: Mapping[str, Mapping[str, Answer]],
+    whole: Sequence[str] = (),
+) -> list[str]:
+    """The planted wrong answers that a lesson's checks let pass; there are 150 or more, some for each exercise."""
+    plants = planted(lesson, right, wrong, whole)
+    assert set(wrong) == set(lesson.exercises) and len(plants) >= 150
     return [f"{key}: {name}" for key, name, one in plants if lesson.check(key, one).passed]

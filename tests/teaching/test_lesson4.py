@@ -133,11 +133,8 @@ def test_the_solution_is_accepted(number):
 
 
 def test_mistakes_are_rejected():
-    plants = lessons.planted(LESSON, RIGHT, WRONG, whole=("4.1", "4.2", "4.3", "4.4"))
-    assert set(WRONG) == set(LESSON.exercises)
-    assert len(plants) >= 150
-    passed = lessons.accepted(LESSON, plants)
-    assert len(passed) <= 0.05 * len(plants), passed
+    whole = ("4.1", "4.2", "4.3", "4.4")
+    assert lessons.mistakes(LESSON, RIGHT, WRONG, whole) == []
 
 
 @pytest.mark.parametrize("scale", [0.5, 1.0, 3.0])

@@ -199,13 +199,8 @@ def test_the_solution_is_accepted(number):
 
 
 def test_mistakes_are_rejected():
-    plants = lessons.planted(LESSON, RIGHT, WRONG)
-    assert set(WRONG) == set(LESSON.exercises)
-    assert len(plants) >= 200
-    passed = lessons.accepted(LESSON, plants)
-    assert len(passed) <= 0.05 * len(plants), passed
-    by_hand = [f"{number}: {name}" for number, group in WRONG.items() for name in group]
-    assert len(by_hand) >= 80 and not set(passed) & set(by_hand), passed
+    assert sum(map(len, WRONG.values())) >= 80
+    assert lessons.mistakes(LESSON, RIGHT, WRONG) == []
 
 
 @pytest.mark.parametrize(("keep", "epsilon"), [(0.7, 2.0), (0.3, 0.5), (0.95, 1.0)])
