@@ -204,6 +204,10 @@ def averaged_views(views: Sequence[int], errors: ArrayLike, guess: tuple[float, 
         xscale="log",
         yscale="log",
     )
+    ax.minorticks_off()
+    ax.set_xticks(views, [f"{v:g}" for v in views])
+    shown = [v for v in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0) if np.min(errors) <= 1.5 * v]
+    ax.set_yticks(shown, [f"{v:g}" for v in shown])
     _legends(ax)
     return fig
 
