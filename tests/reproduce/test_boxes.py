@@ -130,3 +130,18 @@ def test_the_first_notebook_lists_the_claims_and_sections_of_all(entry):
         if part != entry:
             own = sources.text(sources.read(part.notebook)["cells"][0])
             assert f"]({entry.notebook.name})" in own
+
+
+@pytest.mark.parametrize("entry", PARTS, ids=lambda entry: entry.id)
+def test_the_committed_table_is_that_of_the_committed_figures(entry):
+    """A change in one notebook leaves the table of the first one behind: make references renews it."""
+    cells = sources.read(entry.notebook)["cells"]
+    texts = [
+        "".join(output["data"]["text/markdown"])
+        for cell in cells
+        if "overview(book)" in sources.text(cell)
+        for output in cell.get("outputs", [])
+        if "text/markdown" in output.get("data", {})
+    ]
+    shown = boxes.overview(Workbook(entry.id, entry.parameters("quick")))._repr_markdown_()
+    assert texts == [shown]
