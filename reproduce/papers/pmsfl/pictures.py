@@ -246,8 +246,8 @@ def agreement_and_ratio(
             ax.plot(at, paper, "o", markersize=7, **ring)
             if ax is axes[0]:
                 words = f"paper's best: {100 * paper:.1f} %"
-                beside = {"textcoords": "offset points", "va": "center", "fontsize": 7.5}
-                ax.annotate(words, (at, paper), (8, 0), color=style.PALETTE[1], **beside)
+                above = {"textcoords": "offset points", "ha": "center", "fontsize": 7.5}
+                ax.annotate(words, (at, paper), (0, 6), color=style.PALETTE[1], **above)
         ax.set_xticks(places, [f"{value:g}" for value in values])
         ax.set(xlabel=title, xlim=(-0.4, len(values) - 0.3))
     axes[0].set_ylabel("test accuracy at the end")
