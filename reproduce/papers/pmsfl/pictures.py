@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import PlaceHolderLayoutEngine
-from matplotlib.ticker import PercentFormatter
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 from numpy.typing import ArrayLike, NDArray
 
 from repro.accounting.pmsfl import printed, releases
@@ -187,7 +187,11 @@ def _accuracy_curves(
         ax.plot(1.02 * evaluated[-1], papers[name], mark, clip_on=False, **ring)
     if "fitted" in accuracy:
         style.mean_and_spread(
-            ax, evaluated, accuracy["fitted"], len(papers), label=labels["fitted"]
+            ax,
+            evaluated,
+            accuracy["fitted"],
+            len(papers),
+            label=labels["fitted"].replace(", ", ",\n"),
         )
     alone = accuracy[CONTROL][:, -1].mean()
     ax.axhline(alone, color=style.PALETTE[4], linestyle=style.DASHES[4], label="local only")
@@ -195,11 +199,11 @@ def _accuracy_curves(
     ax.plot([], [], "o", markerfacecolor="none", markeredgecolor="black", label="paper, at its end")
     ax.set(xlabel="round", ylabel="test accuracy", xlim=(0, 1.04 * evaluated[-1]))
     top = max(c.max() for c in (*accuracy.values(), np.array([*papers.values()])))
-    ax.set_ylim(0, 1.45 * top)  # room for the legend
-    ax.set_yticks(np.arange(0, min(1.0, 1.45 * top) + 1e-9, 0.2 if top > 0.6 else 0.1))
+    ax.set_ylim(0, 1.55 * top)  # room for the legend
+    ax.set_yticks(np.arange(0, min(1.0, 1.55 * top) + 1e-9, 0.2 if top > 0.6 else 0.1))
     ax.set_title("(a) accuracy", fontsize=9.5)
     ax.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
-    ax.legend(fontsize=7, ncols=2, loc="upper left")
+    ax.legend(fontsize=7, ncols=2, loc="upper left", columnspacing=1, handlelength=1.8)
 
 
 def agreement_and_ratio(
@@ -262,6 +266,7 @@ def agreement_and_ratio(
             0.02, 0.02, f"{words} (below the axis)", fontsize=7.5, transform=axes[1].transAxes,
             color=style.PALETTE[2],
         )  # fmt: skip
+    axes[0].yaxis.set_major_locator(MaxNLocator(nbins=8, steps=[1, 2, 5, 10]))  # no half per cents
     axes[0].yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
     return fig
 

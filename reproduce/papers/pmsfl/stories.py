@@ -178,5 +178,5 @@ def _unmet(
     if seeds < ENOUGH:
         lacking.append(f"{seeds} seeds are fewer than the {ENOUGH} that an order takes")
     if not lacking:
-        return "The runs meet every condition, so that their intervals decide."
+        return "The runs meet every condition; an order stays open only where its interval contains both answers."
     return f"These runs leave orders open: {'; '.join(lacking)}."
