@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import PlaceHolderLayoutEngine
-from matplotlib.ticker import PercentFormatter
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 from numpy.typing import ArrayLike, NDArray
 
 from repro.report import style
@@ -186,7 +186,11 @@ def _accuracy_curves(
         ax.plot(1.02 * evaluated[-1], papers[name], mark, clip_on=False, **ring)
     if "fitted" in accuracy:
         style.mean_and_spread(
-            ax, evaluated, accuracy["fitted"], len(papers), label=labels["fitted"]
+            ax,
+            evaluated,
+            accuracy["fitted"],
+            len(papers),
+            label=labels["fitted"].replace(", ", ",\n"),
         )
     alone = accuracy[CONTROL][:, -1].mean()
     ax.axhline(alone, color=style.PALETTE[4], linestyle=style.DASHES[4], label="local only")
@@ -194,11 +198,11 @@ def _accuracy_curves(
     ax.plot([], [], "o", markerfacecolor="none", markeredgecolor="black", label="paper, at its end")
     ax.set(xlabel="round", ylabel="test accuracy", xlim=(0, 1.04 * evaluated[-1]))
     top = max(c.max() for c in (*accuracy.values(), np.array([*papers.values()])))
-    ax.set_ylim(0, 1.45 * top)  # room for the legend
-    ax.set_yticks(np.arange(0, min(1.0, 1.45 * top) + 1e-9, 0.2 if top > 0.6 else 0.1))
+    ax.set_ylim(0, 1.55 * top)  # room for the legend
+    ax.set_yticks(np.arange(0, min(1.0, 1.55 * top) + 1e-9, 0.2 if top > 0.6 else 0.1))
     ax.set_title("(a) accuracy", fontsize=9.5)
     ax.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
-    ax.legend(fontsize=7, ncols=2, loc="upper left")
+    ax.legend(fontsize=7, ncols=2, loc="upper left", columnspacing=1, handlelength=1.8)
 
 
 def agreement_and_ratio(
@@ -245,8 +249,8 @@ def agreement_and_ratio(
             ax.plot(at, paper, "o", markersize=7, **ring)
             if ax is axes[0]:
                 words = f"paper's best: {100 * paper:.1f} %"
-                beside = {"textcoords": "offset points", "va": "center", "fontsize": 7.5}
-                ax.annotate(words, (at, paper), (8, 0), color=style.PALETTE[1], **beside)
+                above = {"textcoords": "offset points", "ha": "center", "fontsize": 7.5}
+                ax.annotate(words, (at, paper), (0, 6), color=style.PALETTE[1], **above)
         ax.set_xticks(places, [f"{value:g}" for value in values])
         ax.set(xlabel=title, xlim=(-0.4, len(values) - 0.3))
     axes[0].set_ylabel("test accuracy at the end")
@@ -261,6 +265,7 @@ def agreement_and_ratio(
             0.02, 0.02, f"{words} (below the axis)", fontsize=7.5, transform=axes[1].transAxes,
             color=style.PALETTE[2],
         )  # fmt: skip
+    axes[0].yaxis.set_major_locator(MaxNLocator(nbins=8, steps=[1, 2, 5, 10]))  # no half per cents
     axes[0].yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
     return fig
 
