@@ -63,7 +63,8 @@ def log_largest_chance(variance: np.ndarray | float, size: int) -> np.ndarray:
     half = (size + 1) // 2
     turn = 1 - np.cos(2 * np.pi * np.arange(half + 1) / (half + 1))
     factor = np.maximum(1 - np.asarray(variance)[..., None] / half * turn, 0.0)
-    return np.log(np.mean(factor**half, axis=-1))
+    with np.errstate(divide="ignore"):
+        return np.log(np.mean(factor**half, axis=-1))
 
 
 class Design(NamedTuple):

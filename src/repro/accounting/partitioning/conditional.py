@@ -146,8 +146,9 @@ class _Lower:
         found = np.empty(log_strike.shape)
         for start in range(0, log_strike.size, _CHUNK):
             part = slice(start, start + _CHUNK)
-            gain = first - np.exp(np.abs(log_strike[part]))[:, None] * second
-            found[part] = np.max(gain, axis=1, initial=0.0)
+            with np.errstate(over="ignore", invalid="ignore"):
+                gain = first - np.exp(np.abs(log_strike[part]))[:, None] * second
+            found[part] = np.max(np.where(np.isnan(gain), 0.0, gain), axis=1, initial=0.0)
         return found
 
 
@@ -207,7 +208,7 @@ class _Upper:
         self.mass_high = np.maximum(mass, 0.0) + noise
         log_once = k * np.log(total["hit"]) + (size - k) * np.log(total["miss"])
         once, noise = window.sums(wave["hit"] ** k * wave["miss"] ** (size - k))
-        scale = np.exp(log_once + log_choose(size, k))
+        scale = np.exp(log_once + log_choose(size, k))  # a chance
         self.once_low = np.maximum(once - noise, 0.0) * scale * (1 - _RELATIVE)
         self.once_high = (np.maximum(once, 0.0) + noise) * scale * (1 + _RELATIVE)
         product, log_twice = _two_rows(wave, total, size, k)
@@ -228,7 +229,8 @@ class _Upper:
         spread = self.hit * self.miss
         mean = max(self.size * float(self.weight @ spread), 1e-6)
         rate = _CHERNOFF / mean
-        log_laplace = self.size * np.log([self.weight @ np.exp(-x * spread) for x in rate])
+        with np.errstate(divide="ignore"):
+            log_laplace = self.size * np.log([self.weight @ np.exp(-x * spread) for x in rate])
         edge = np.linspace(0.0, min(1.5 * mean, self.size / 4), _BINS)[1:]
         log_below = np.minimum(np.min(rate[:, None] * edge + log_laplace[:, None], axis=0), 0.0)
         log_f = log_largest_chance(np.append(0.0, edge), self.size)
@@ -280,6 +282,7 @@ class _Upper:
             square = second - 2 * low * mass + mass**2
             root = np.sqrt(np.maximum(square, 0.0) + 8 * _ROUNDING * (second + mass**2))
             value = np.minimum((root + high - mass) / 2, high) * np.exp(log_scale)
+        # An undecided outcome counts as certain failure.
         return np.where(np.isfinite(value), value, np.inf)
 
 
