@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import cache
 
 import pytest
 
@@ -339,13 +340,19 @@ CORRECTIONS = [
 ]
 
 
+@cache
+def whole(figure):
+    """The slices of all claims of a notebook."""
+    return Slices(catalogue.figure(figure))
+
+
 @pytest.mark.parametrize(("paper", "claim", "one"), CORRECTIONS)
 def test_every_correction_has_its_claim_and_its_place(paper, claim, one):
     figure, _, name = claim.rpartition("/")
     entry = catalogue.figure(figure)
     assert entry.paper == paper and name in {known.id for known in entry.claims}
     if one.old:
-        found = Slices(entry, [name])
+        found = whole(figure)
         hits = [corrected.changed(found.all[place].node, one)[1] for place in found.places[name]]
         missing = set(range(len(one.old))) - set().union(*hits)
         assert not missing, f"no cell of {claim} has the expression {[one.old[k] for k in missing]}"
