@@ -57,8 +57,8 @@ verify:  ## compare the figures with the stored numbers, check that ledger and g
 certify:  ## check the certificates of refuted claims, with a program that imports nothing of the workbook
 	$(run) -m reproduce.certify
 
-mutants:  ## does each verdict notice a fault in the code under it? IDS=<paper>, SAMPLE=<seconds>, SEED=n
-	$(run) -m reproduce.mutants --jobs $(JOBS)$(if $(SAMPLE), --sample $(SAMPLE))$(if $(SEED), --seed $(SEED)) $(IDS)
+mutants:  ## does each verdict notice a fault in the code under it? IDS=<paper>, SHARE=0.2 or SAMPLE=<seconds>, SEED=n
+	$(run) -m reproduce.mutants --jobs $(JOBS)$(if $(SHARE), --share $(SHARE))$(if $(SAMPLE), --sample $(SAMPLE))$(if $(SEED), --seed $(SEED)) $(IDS)
 
 ledger:  ## collect every verdict into figures/claims.json and figures/CLAIMS.md
 	$(run) -m reproduce.ledger
