@@ -15,6 +15,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -94,6 +95,8 @@ class Slurm:
             "SLURM_CONF": str(home / "slurm.conf"),
             "PATH": _search(),
         }
+        # The kernel ends the daemons with the thread that started them: it has to live as long as they.
+        self._starter = ThreadPoolExecutor(1)
         self._ports = _free_ports(1 + len(NODES))
 
     def __enter__(self) -> Slurm:
@@ -109,6 +112,7 @@ class Slurm:
             self.ask("scancel", f"--user={getpass.getuser()}", "--signal=KILL", "--full")
         for name in reversed(list(self._running)):
             self.stop(name)
+        self._starter.shutdown()
         for process in _descendants_in(self.home):
             with suppress(OSError):
                 os.kill(process, signal.SIGKILL)
@@ -158,7 +162,8 @@ class Slurm:
         command = commands.get(name, ["slurmd", "-D", "-N", name])
         path = shutil.which(command[0], path=_search())
         with open(home / f"{name}.out", "ab") as log:
-            self._running[name] = subprocess.Popen(
+            self._running[name] = self._starter.submit(
+                subprocess.Popen,
                 [str(path), *command[1:]],
                 env=self.environment,
                 stdin=subprocess.DEVNULL,
@@ -167,7 +172,7 @@ class Slurm:
                 cwd=home,
                 start_new_session=True,
                 preexec_fn=_die_with_parent,
-            )
+            ).result()
 
     def stop(self, name: str, how: signal.Signals = signal.SIGTERM) -> None:
         """End a daemon and wait for its end."""
@@ -238,7 +243,7 @@ def _free_ports(count: int) -> list[int]:
 
 
 def _die_with_parent() -> None:
-    """Have the kernel end this process when the one that started it dies, however it dies."""
+    """Have the kernel end this process with the thread that started it, also when that is killed."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
