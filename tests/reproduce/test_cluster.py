@@ -1,6 +1,5 @@
 """Runs as Slurm jobs: killed ones, a silent controller, a submitter that dies; on stand-ins for Slurm's programs."""
 
-import json
 import os
 import sys
 
