@@ -97,11 +97,11 @@ def orphans(paper: str) -> list[str]:
 
     The functions of the paper are imported for it; nothing is run.
     """
-    known = {entry.id: entry for entry in catalogue.figures(paper)}
+    known = {claim.full_id: entry for entry in catalogue.figures(paper) for claim in entry.claims}
     lines = []
     for one in reasons(paper):
-        figure, _, name = one.claim.rpartition("/")
-        found = Slices(known[figure], [name]) if figure in known else None
+        name = one.claim.rpartition("/")[2]
+        found = Slices(known[one.claim], [name]) if one.claim in known else None
         text = one.mutant
         if ": value *" in text:
             text = re.sub(r"\[\w+\]|\(method=\w*\)", "", text)

@@ -217,7 +217,7 @@ def _corrections(found: Slices, done: Run, name: str) -> Iterator[Mutant]:
     """The corrected statement in place of the printed one."""
     places = found.places[name]
     for one in corrected.read(found.entry.paper):
-        if one.claim != f"{found.entry.id}/{name}":
+        if one.claim != f"{found.entry.whole}/{name}":
             continue
         if one.replace:
             calls = [

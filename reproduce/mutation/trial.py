@@ -132,7 +132,7 @@ def examine(
             dead = "timeout" if told is None else "raised the process died"
             outcome = json.loads(told) if told else dict.fromkeys(mutant.claims, dead)
             for name, result in outcome.items():
-                row = {"claim": f"{entry.id}/{name}", "verdict": done.verdicts[name]}
+                row = {"claim": f"{entry.whole}/{name}", "verdict": done.verdicts[name]}
                 kind, _, why = result.partition(" ")
                 row |= {"mutant": mutant.id, "move": mutant.move, "kind": mutant.kind}
                 yield row | {"result": kind} | ({"reason": why} if why else {})
@@ -183,7 +183,7 @@ def _rank(row: Mapping[str, Any]) -> int:
 def _not_run(found: Slices, done: Run) -> Iterator[dict[str, Any]]:
     """Rows for claims that nothing is tried on."""
     for name, places in found.places.items():
-        row = {"claim": f"{found.entry.id}/{name}", "verdict": done.verdicts.get(name, "")}
+        row = {"claim": f"{found.entry.whole}/{name}", "verdict": done.verdicts.get(name, "")}
         if not row["verdict"]:
             why = [done.errors[place] for place in places if place in done.errors]
             yield row | {"mutant": "", "result": "error", "reason": (why or ["undecided"])[0]}
