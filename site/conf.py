@@ -17,6 +17,7 @@ extensions = [
 nb_execution_mode = "off"
 nb_ipywidgets_js = {}  # the default asks a content network for scripts
 nb_merge_streams = True
+nb_render_markdown_format = "myst"  # outputs have formulas and links, too
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_dmath_double_inline = True
 smartquotes = False  # titles stay as they are written, so that their anchors do
@@ -28,6 +29,7 @@ autodoc_typehints = "signature"
 autodoc_preserve_defaults = True
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
+napoleon_use_rtype = False  # what stands before a colon below "Returns:" is prose, not a type
 
 html_theme = "furo"
 html_title = "Privacy amplification: a workbook"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import shutil
 import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+from repro.atomic import write_text
 from reproduce import paths
 from reproduce.teaching import editions
 from reproduce.website import gathering
@@ -38,6 +41,7 @@ def build(jobs: int) -> Path:
         SiteError: Sphinx warned of something or failed.
         WriteError: a page cannot be written.
     """
+    _forget(_code())
     sliders = _sliders()
     for name in gathering.gather(PAGES, sliders):
         (SITE / name).with_suffix(".html").unlink(missing_ok=True)
@@ -46,8 +50,28 @@ def build(jobs: int) -> Path:
     command += ["-D", f"html_extra_path={EXTRA}"] if sliders else []
     done = subprocess.run([*command, str(PAGES), str(SITE)], cwd=paths.ROOT, check=False)
     if done.returncode:
+        shutil.rmtree(DOCTREES, ignore_errors=True)  # else the next build is silent on these pages
         raise SiteError("the site was not built: see the warnings of Sphinx above")
     return SITE / "index.html"
+
+
+def _code() -> str:
+    """A hash of what turns pages into HTML."""
+    files = [
+        *(paths.ROOT / "site").glob("*.py"),
+        *Path(__file__).parent.glob("*.py"),
+        paths.ROOT / "requirements.lock",
+    ]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(files))).hexdigest()
+
+
+def _forget(code: str) -> None:
+    """Drop what Sphinx keeps when it comes from other code or other packages, and finished pages with it."""
+    stamp = DOCTREES / "code"
+    if not stamp.is_file() or stamp.read_text(encoding="utf-8") != code:
+        for folder in (DOCTREES, SITE):
+            shutil.rmtree(folder, ignore_errors=True)
+        write_text(stamp, code)
 
 
 def _sliders() -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html import escape
 from typing import Any
 
 import math_core
@@ -61,9 +62,10 @@ class Anchors(SphinxTransform):
             name = anchor(title)
             if name not in known:
                 known[name] = (section.line, section["ids"][0], title.astext())
-                if name not in self.document.ids:
-                    section["ids"].append(name)
-                    self.document.ids[name] = section
+                written = escape(name)  # the writer puts ids between quotes as they are
+                if written not in self.document.ids:
+                    section["ids"].append(written)
+                    self.document.ids[written] = section
         self.document.myst_slugs = known
         self.env.metadata[self.env.docname]["myst_slugs"] = known
 
