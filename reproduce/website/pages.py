@@ -194,9 +194,9 @@ FILTER = """
 
 
 def ledger(text: str) -> str:
-    """The ledger as committed, with the form that filters its tables above the first section."""
-    head, mark, rest = text.partition("\n## ")
-    return f"{head}\n{FILTER}{mark}{rest}"
+    """The ledger as committed, with the form that filters its tables below the title."""
+    title, _, rest = text.partition("\n")
+    return f"{title}\n{FILTER}{rest}"
 
 
 def citing(cff: str) -> str:
