@@ -79,8 +79,8 @@ publish:  ## copy the run records of a profile to data/published/, with their pr
 teach:  ## make the learners' edition of the lessons in build/teach/, and run both editions
 	$(run) -m reproduce.teaching
 
-site:  ## turn the notebooks into web pages, build/site/index.html
-	$(run) -m reproduce site --profile $(PROFILE)
+site:  ## turn reports, notebooks, lessons, ledger and docstrings into web pages, build/site/index.html
+	$(run) -m reproduce site --jobs $(JOBS)
 
 lab:  ## open the notebooks in JupyterLab; LAB="--allow-root --ip=0.0.0.0" gives it options
 	@$(one_thread) REPRO_PROGRESS_BAR=1 sh reproduce/python.sh -m jupyterlab --notebook-dir=. $(LAB)

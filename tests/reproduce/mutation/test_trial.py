@@ -352,7 +352,7 @@ def test_every_correction_has_its_claim_and_its_place(paper, claim, one):
     entry, name = find(claim)[0], claim.rpartition("/")[2]
     assert entry.paper == paper
     if one.old:
-        found = whole(figure)
+        found = whole(entry.id)
         hits = [corrected.changed(found.all[place].node, one)[1] for place in found.places[name]]
         missing = set(range(len(one.old))) - set().union(*hits)
         assert not missing, f"no cell of {claim} has the expression {[one.old[k] for k in missing]}"
