@@ -78,7 +78,7 @@ def test_what_is_imported_is_a_direct_dependency():
     names = {canonicalize_name(one.name) for one in DIRECT}
     owners = packages_distributions()
     own = {"repro", "reproduce", *sys.stdlib_module_names}
-    own |= {path.stem for top in ("tests/helpers", "bench") for path in (ROOT / top).glob("*.py")}
+    own |= {path.stem for top in ("tests/helpers", "bench") for path in (ROOT / top).rglob("*.py")}
     for path in (
         p
         for folder in ("src", "reproduce", "bench", "tests")
