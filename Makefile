@@ -58,8 +58,8 @@ verify:  ## compare the figures with the stored numbers, check that ledger and g
 certify:  ## check the certificates of refuted claims, with a program that imports nothing of the workbook
 	$(run) -m reproduce.certify
 
-mutants:  ## does each verdict notice a fault in the code under it? IDS=<paper>, SAMPLE=<seconds>, SEED=n
-	$(run) -m reproduce.mutants --jobs $(JOBS)$(if $(SAMPLE), --sample $(SAMPLE))$(if $(SEED), --seed $(SEED)) $(IDS)
+mutants:  ## does each verdict notice a fault in the code under it? IDS=<paper>, SHARE=0.2 or SAMPLE=<seconds>, SEED=n
+	$(run) -m reproduce.mutants --jobs $(JOBS)$(if $(SHARE), --share $(SHARE))$(if $(SAMPLE), --sample $(SAMPLE))$(if $(SEED), --seed $(SEED)) $(IDS)
 
 ledger:  ## collect every verdict into figures/claims.json and figures/CLAIMS.md
 	$(run) -m reproduce.ledger
@@ -79,8 +79,8 @@ publish:  ## copy the run records of a profile to data/published/, with their pr
 teach:  ## make the learners' edition of the lessons in build/teach/, and run both editions
 	$(run) -m reproduce.teaching
 
-site:  ## turn the notebooks into web pages, build/site/index.html
-	$(run) -m reproduce site --profile $(PROFILE)
+site:  ## turn reports, notebooks, lessons, ledger and docstrings into web pages, build/site/index.html
+	$(run) -m reproduce site --jobs $(JOBS)
 
 lab:  ## open the notebooks in JupyterLab; LAB="--allow-root --ip=0.0.0.0" gives it options
 	@$(one_thread) REPRO_PROGRESS_BAR=1 sh reproduce/python.sh -m jupyterlab --notebook-dir=. $(LAB)

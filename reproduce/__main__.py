@@ -37,11 +37,11 @@ def _parser() -> argparse.ArgumentParser:
         text = (function.__doc__ or "").strip().splitlines()[0]
         command = commands.add_parser(name, help=text, description=text)
         command.set_defaults(command=function)
-        if name in ("run", "sweep", "data", "publish", "verify", "site", "plan"):
+        if name in ("run", "sweep", "data", "publish", "verify", "plan"):
             command.add_argument("--profile", default="quick", choices=catalogue.PROFILES)
         if name in ("run", "sweep", "data", "publish", "test", "plan"):
             command.add_argument("ids", nargs="*", help="<paper>/<figure> or <paper>; default: all")
-        if name in ("run", "sweep", "test"):
+        if name in ("run", "sweep", "test", "site"):
             command.add_argument("--jobs", type=_count, default=cores(), help="processes at a time")
         if name == "run":
             text = 'parameters of one figure to change: "name=value name=value …"'
@@ -241,15 +241,20 @@ def _environment() -> dict[str, str]:
 
 
 def site(options: Any) -> int:
-    """Turn the executed notebooks into web pages."""
-    from reproduce import website
+    """Turn reports, notebooks, lessons and the ledger into web pages."""
+    from reproduce.website import building
 
-    print(f"written: {website.build(options.profile)}")
+    try:
+        print(f"written: {building.build(options.jobs)}")
+    except (building.SiteError, OSError, ValueError) as problem:
+        print(f"site: {problem}", file=sys.stderr)
+        return 1
     return 0
 
 
 COMMANDS = {
-    command.__name__: command for command in (run, sweep, plan, publish, data, test, verify, site, bench)
+    command.__name__: command
+    for command in (run, sweep, plan, publish, data, test, verify, site, bench)
 }
 
 

@@ -20,7 +20,9 @@ ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 LOCK = (ROOT / "requirements.lock").read_text()
 EXTRAS = PROJECT["optional-dependencies"]
-DIRECT = [Requirement(text) for name in ("workbook", "bench", "slurm") for text in EXTRAS[name]]
+DIRECT = [
+    Requirement(text) for name in ("workbook", "bench", "site", "slurm") for text in EXTRAS[name]
+]
 OF_TORCH = re.compile(r"nvidia-|cuda-|triton$")
 """Packages of torch's CUDA build, which torch pins itself."""
 

@@ -91,6 +91,7 @@ def test_calls(arguments, command):
     [
         ([], "--jobs 2"),
         (["IDS=ddpsa", "SAMPLE=60", "SEED=3"], "--jobs 2 --sample 60 --seed 3 ddpsa"),
+        (["IDS=mspafl", "SHARE=0.2"], "--jobs 2 --share 0.2 mspafl"),
     ],
 )
 def test_mutants(arguments, options):

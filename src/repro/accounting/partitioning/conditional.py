@@ -168,7 +168,7 @@ def _bounds(window: Window, kinds, index: np.ndarray, log_scale: np.ndarray):
     for weight, count in kinds:
         product = product * window.transform(weight) ** count
     mass, noise = window.sums(product)
-    noise += np.exp(log_outside(index, kinds, *window.outcomes[[0, -1]]))
+    noise += np.exp(min(log_outside(index, kinds, *window.outcomes[[0, -1]]), 0.0))
     with np.errstate(over="ignore", invalid="ignore"):
         scale = np.exp(log_scale)
         low = np.maximum(mass - noise, 0.0) * scale * (1 - _RELATIVE)
