@@ -15,6 +15,7 @@ import pandas as pd
 from repro._validate import integer
 from reproduce.notebook import Workbook
 from reproduce.papers.auditing import CHOOSING, Audit, Profile, Roc, audit, excess, free_epsilon
+from reproduce.papers.words import number
 
 __all__ = ["Case", "Outcome", "Printed", "conclude", "decide", "numbers", "table", "tasks", "told"]
 
@@ -129,10 +130,10 @@ def conclude(
     """
     each = len(results) // len(cases)
     found = {}
-    for number, case in enumerate(cases):
-        own = results[number * each : (number + 1) * each]
+    for place, case in enumerate(cases):
+        own = results[place * each : (place + 1) * each]
         choosing, testing = Roc.of(own[: each // 2]), Roc.of(own[each // 2 :])
-        place = int(np.argmax(free_epsilon(choosing, delta, CHOOSING)))
+        sharpest = int(np.argmax(free_epsilon(choosing, delta, CHOOSING)))
         bounds = None
         if case.family is not None:
             pair = case.pair or case.family(case.sigma)
@@ -143,7 +144,7 @@ def conclude(
         for one in case.printed:
             best = int(np.argmin(excess(choosing, one.epsilon, one.delta)))
             p_values[one.claim] = float(excess(testing.at(best), one.epsilon, one.delta)[0])
-        free = float(free_epsilon(testing.at(place), delta)[0])
+        free = float(free_epsilon(testing.at(sharpest), delta)[0])
         found[case.name] = Outcome(case, testing, bounds, free, p_values)
     return found
 
@@ -256,8 +257,8 @@ def caption(found: Mapping[str, Outcome], delta: float) -> str:
     most = max(2 * sum(one.roc.trainings) for one in found.values())
     return (
         f"Audit of the running code, up to {most:,} trainings a setting. Left: ε of the whole training at δ = "
-        f"{delta:g} (crosses: the guarantees attacked, at a δ of their own). Right: the attacker's ROC (names in the "
-        "same colour), dotted the most that our upper bound allows, grey guessing."
+        f"{number(delta)} (crosses: the guarantees attacked, at a δ of their own). Right: the attacker's ROC (names in "
+        "the same colour), dotted the most that our upper bound allows, grey guessing."
     )
 
 

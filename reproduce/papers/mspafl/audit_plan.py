@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
 from repro.accounting import PoissonGaussian, WeakClientSampling, compose
 from repro.accounting.mspafl import printed as paper
+from repro.accounting.mspafl.carried import CarriedRun
 from repro.accounting.mspafl.round import AveragedUploads
-from repro.accounting.mspafl.run import run_delta, run_epsilon
 from reproduce.papers.audit_cases import Case, Printed, tasks
 from reproduce.papers.auditing import Profile
 
-__all__ = ["Run", "audit_tasks", "cases"]
+__all__ = ["audit_tasks", "cases"]
 
 _P, _RECORDS, _ROUNDS = 0.5, 5, 10
 _SHARED = {1: 4.780, 2: 3.044, 4: 2.035}
@@ -32,31 +28,6 @@ _EPSILON = 1.0
 
 _LOCAL = (1.0, 1e-4)
 """Local epsilon and delta of the printed total, as in the paper's figures 4 and 5."""
-
-
-@dataclass(frozen=True)
-class Run:
-    """Whole runs of a client with a private half, as the server sees them: the bound of `run_delta`.
-
-    Attributes:
-        sigma: noise on an upload, > 0, at C = 1.
-    """
-
-    sigma: float
-
-    def delta(
-        self, epsilon: ArrayLike, *, method: str = "upper", direction: str = "both"
-    ) -> NDArray:
-        """Smallest delta, shape of epsilon; the same for every method and direction."""
-        return self._delta(np.asarray(epsilon, dtype=float), _KEPT["rounds"])
-
-    def epsilon(self, delta: ArrayLike, *, method: str = "upper") -> float:
-        """Smallest epsilon."""
-        return float(run_epsilon(delta, _KEPT["rounds"], self._delta)[0])
-
-    def _delta(self, epsilon: NDArray, rounds: int) -> NDArray:
-        q = _KEPT["batch"] / _KEPT["records"]
-        return run_delta(epsilon, rounds, ratio=2 / self.sigma, p=_KEPT["p"], q=q)
 
 
 @cache
@@ -90,13 +61,19 @@ def _replaced(sigma: float) -> Profile:
     return compose(AveragedUploads(sigma, p=_P, q=1 / _RECORDS), _ROUNDS)
 
 
+def _kept(sigma: float) -> Profile:
+    """A whole run of a client with a private half, towards the server."""
+    q = _KEPT["batch"] / _KEPT["records"]
+    return CarriedRun(sigma, rounds=_KEPT["rounds"], p=_KEPT["p"], q=q)
+
+
 def _private() -> Case:
     """A private half, against our bound for it."""
     return Case(
         "private half, ε = 2",
         {"canary": "private", **_KEPT, "sigma": _KEPT_SIGMA},
         _KEPT_SIGMA,
-        Run,
+        _kept,
         weaker="the server does not know when the record was first drawn, which our bound discloses",
         scale=0.1,
     )
@@ -114,7 +91,7 @@ def _total() -> Case:
         "private half, Lemma 1",
         {"canary": "private", **_KEPT, "sigma": round(sigma, 6)},
         sigma,
-        Run,
+        _kept,
         weaker="the server does not know when the record was first drawn, which our bound discloses",
         printed=(
             Printed("thm-3", total, _LOCAL[1]),
