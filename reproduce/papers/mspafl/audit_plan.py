@@ -9,10 +9,12 @@ from repro.accounting import PoissonGaussian, WeakClientSampling, compose
 from repro.accounting.mspafl import printed as paper
 from repro.accounting.mspafl.carried import CarriedRun
 from repro.accounting.mspafl.round import AveragedUploads
+from reproduce.papers import one_run
 from reproduce.papers.audit_cases import Case, Printed, tasks
 from reproduce.papers.auditing import Profile
+from reproduce.papers.one_run import Single
 
-__all__ = ["audit_tasks", "cases"]
+__all__ = ["audit_tasks", "cases", "singles"]
 
 _P, _RECORDS, _ROUNDS = 0.5, 5, 10
 _SHARED = {1: 4.780, 2: 3.044, 4: 2.035}
@@ -21,6 +23,9 @@ _SHARED = {1: 4.780, 2: 3.044, 4: 2.035}
 _KEPT = {"p": 0.5, "records": 41, "batch": 8, "rounds": 100}
 _KEPT_SIGMA = 27.9
 """A client with a private half, at epsilon = 2."""
+
+_FIGURE = {"p": 0.3, "records": 325, "batch": 25, "rounds": 200}
+"""Figure 2 in the profile desk; its five steps of five records are one step of 25."""
 
 _ONE = {"p": 0.1, "records": 1, "batch": 1, "sigma": 1.0, "rounds": 1}
 _EPSILON = 1.0
@@ -117,6 +122,25 @@ def _one_round() -> Case:
     )
 
 
+@cache
+def singles() -> tuple[Single, ...]:
+    """The federations with many canaries: at epsilon = 4, and the rounds and noise of Figure 2 (profile desk)."""
+    shared = {"canary": "shared", "p": _P, "records": _RECORDS, "batch": 1, "rounds": _ROUNDS}
+    sigma = round(float(paper.local_sigma(*_LOCAL)), 6)
+    q = _FIGURE["batch"] / _FIGURE["records"]
+    return (
+        Single("all shared, ε = 4", shared | {"sigma": _SHARED[4]}, lambda: _replaced(_SHARED[4])),
+        Single(
+            "Figure 2, private half",
+            {"canary": "private", **_FIGURE, "sigma": sigma},
+            lambda: CarriedRun(sigma, rounds=_FIGURE["rounds"], p=_FIGURE["p"], q=q),
+        ),
+    )
+
+
 def audit_tasks(parameters: dict[str, Any]) -> list[tuple[str, dict[str, Any], int]]:
-    """The runs of the audit, see `reproduce.papers.audit_cases.tasks`."""
-    return tasks("mspafl/audit", cases(), parameters)
+    """The runs of the audit: those of `cases`, then those of `singles`."""
+    return [
+        *tasks("mspafl/audit", cases(), parameters),
+        *one_run.tasks("mspafl/one_run", singles(), parameters),
+    ]

@@ -33,6 +33,7 @@ from repro.federated.pmsfl.rivals import SplitFedDP
 from repro.federated.pmsfl.split_method import Cohort, Plan
 from repro.models.split import DEPTH, SplitNetwork
 from reproduce.papers.auditing import counted
+from reproduce.papers.one_run import coins, summary
 from reproduce.papers.training_input import check_keys
 
 _KEYS = {
@@ -111,20 +112,38 @@ def audit_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
     check_keys(config, _KEYS)
     score = _SCORES[choice("canary", config["canary"], tuple(_SCORES))]
     stacked = integer("stacked", config["stacked"], 2)
-    if stacked % 2:
-        raise ValueError(f"stacked must be even, half of them hold the canary, got {stacked}")
     stacks = integer("trainings", config["trainings"], stacked) // stacked
     seeds = np.random.SeedSequence(integer("seed", seed, 0)).generate_state(stacks)
-    found = np.stack([score(_round(config, int(own)), config) for own in seeds])
-    return counted(found[:, 1::2], found[:, 0::2])
+    present = np.arange(stacked) % 2 == 0
+    found = np.stack([score(_round(config, present, int(own)), config) for own in seeds])
+    return counted(found[:, ~present], found[:, present])
 
 
-def _round(config: dict[str, Any], seed: int) -> PMSFL | SplitFedDP:
-    """The first round of a stack of clients; those with even numbers hold the canary."""
-    stacked, batch = config["stacked"], integer("batch", config["batch"], 1)
+def one_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
+    """One round in which every client may hold the canary: right guesses, and scores of both groups.
+
+    Args:
+        config: as for `audit_run`, with "canaries" (clients) in place of "trainings" and "stacked".
+        seed: >= 0.
+
+    Returns:
+        See `reproduce.papers.one_run.summary`.
+
+    Raises:
+        ValueError: a key missing, unknown or out of range.
+    """
+    check_keys(config, _KEYS - {"trainings", "stacked"} | {"canaries"})
+    score = _SCORES[choice("canary", config["canary"], tuple(_SCORES))]
+    present = coins(config["canaries"], seed)
+    return summary(score(_round(config, present, seed), config), present)
+
+
+def _round(config: dict[str, Any], present: NDArray[np.bool_], seed: int) -> PMSFL | SplitFedDP:
+    """The first round of a stack of clients, some of which hold the canary."""
+    stacked, batch = len(present), integer("batch", config["batch"], 1)
     each = batch + 1  # the last record is for testing, which the audit does not do
     inputs = np.zeros((stacked, each, 1), dtype=np.float32)
-    inputs[0::2, 0], inputs[1::2, 0] = 1, -1
+    inputs[:, 0, 0] = np.where(present, 1, -1)
     places = np.arange(stacked * each).reshape(stacked, each)
     data = ClientData(
         inputs.reshape(-1, 1), np.ones(stacked * each, dtype=np.int64), 2,

@@ -11,11 +11,13 @@ from repro.accounting import compose
 from repro.accounting.laplace import SummedLaplace
 from repro.accounting.pmsfl.masks import SampledMask
 from repro.accounting.pmsfl.releases import adam_reach
+from reproduce.papers import one_run
 from reproduce.papers.audit_cases import Case, Printed, tasks
 from reproduce.papers.auditing import Profile
+from reproduce.papers.one_run import Single
 from reproduce.papers.pmsfl.audit import reach
 
-__all__ = ["audit_tasks", "cases"]
+__all__ = ["audit_tasks", "cases", "singles"]
 
 _COORDINATES = 64
 _MASKS = {1: 0.00847, 2: 0.0159, 4: 0.0295}
@@ -110,6 +112,29 @@ def _attacked() -> tuple[Case, ...]:
     )
 
 
+@cache
+def singles() -> tuple[Single, ...]:
+    """Rounds with many canaries: at epsilon = 4, and one coordinate at the rates of Table 1 (profile desk)."""
+    common = {key: value for key, value in _COMMON.items() if key != "stacked"} | {
+        "canary": "masks"
+    }
+    four = common | {"rate": _MASKS[4]}
+    figure = common | {"coordinates": 1, "iterations": 10, "rate": 0.3}
+    far = adam_reach(figure["iterations"], rate=figure["rate"])
+    return (
+        Single("masks, ε = 4", four, lambda: _upload(1 / reach(four))),
+        Single(
+            "Table 1, one coordinate",
+            figure,
+            lambda: SampledMask(float(expit(far)), second=float(expit(-far)), count=1),
+            sums=False,
+        ),
+    )
+
+
 def audit_tasks(parameters: dict[str, Any]) -> list[tuple[str, dict[str, Any], int]]:
-    """The runs of the audit, see `reproduce.papers.audit_cases.tasks`."""
-    return tasks("pmsfl/audit", cases(), parameters)
+    """The runs of the audit: those of `cases`, then those of `singles`."""
+    return [
+        *tasks("pmsfl/audit", cases(), parameters),
+        *one_run.tasks("pmsfl/one_run", singles(), parameters),
+    ]
