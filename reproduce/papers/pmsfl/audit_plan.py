@@ -98,7 +98,7 @@ def _attacked() -> tuple[Case, ...]:
             None,
             printed=(Printed("update-budget", _BUDGET["updates"], 1e-5),),
             scale=0.05,
-            least=4000,
+            least=12_000,
         ),
         Case(
             "unnoised smashed data",
@@ -107,7 +107,7 @@ def _attacked() -> tuple[Case, ...]:
             None,
             printed=(Printed("masks-alone", sum(_BUDGET.values()), 1e-5),),
             scale=0.1,
-            least=4000,
+            least=12_000,
         ),
     )
 
