@@ -13,6 +13,7 @@ FIGURE ?=
 LAB ?=
 FULL ?=
 SECONDS ?=
+DRY ?=
 export SET
 
 run := @sh reproduce/python.sh
@@ -23,7 +24,7 @@ one_thread = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMEXPR_
 
 MAKEFLAGS += --no-builtin-rules
 .DEFAULT_GOAL := help
-.PHONY: help all test test-all claim verify certify mutants ledger gallery data paper sweep publish teach site lab new bench references lint clean faults FORCE
+.PHONY: help all test test-all claim verify certify mutants ledger gallery data paper sweep publish teach site lab new bench references lint clean faults test-slurm FORCE
 
 help:  ## list the targets
 	@echo "make TARGET [PROFILE=quick|desk|long|paper] [JOBS=n]"
@@ -38,8 +39,8 @@ fig/%: FORCE  ## the same for one figure, such as fig/random_participation/fig1,
 fig fig/: FORCE
 	@echo "name a figure or a paper, such as: make fig/random_participation/fig1" >&2; exit 2
 
-paper:  ## the same with the papers' parameters in full (hours; some figures want a GPU)
-	$(run) -m reproduce run --profile paper --jobs $(JOBS)
+paper:  ## the same with the papers' parameters in full (hours; some figures want a GPU); DRY=1 prints the plan
+	$(run) -m reproduce $(if $(DRY),plan --profile paper $(IDS),run --profile paper --jobs $(JOBS))
 
 test:  ## lint, replay of the committed notebooks, stored numbers, unit tests; IDS=<paper> for one paper
 	$(run) -m reproduce test --jobs $(JOBS) $(IDS)
@@ -57,8 +58,8 @@ verify:  ## compare the figures with the stored numbers, check that ledger and g
 certify:  ## check the certificates of refuted claims, with a program that imports nothing of the workbook
 	$(run) -m reproduce.certify
 
-mutants:  ## does each verdict notice a fault in the code under it? IDS=<paper>, SAMPLE=<seconds>, SEED=n
-	$(run) -m reproduce.mutants --jobs $(JOBS)$(if $(SAMPLE), --sample $(SAMPLE))$(if $(SEED), --seed $(SEED)) $(IDS)
+mutants:  ## does each verdict notice a fault in the code under it? IDS=<paper>, SHARE=0.2 or SAMPLE=<seconds>, SEED=n
+	$(run) -m reproduce.mutants --jobs $(JOBS)$(if $(SHARE), --share $(SHARE))$(if $(SAMPLE), --sample $(SAMPLE))$(if $(SEED), --seed $(SEED)) $(IDS)
 
 ledger:  ## collect every verdict into figures/claims.json and figures/CLAIMS.md
 	$(run) -m reproduce.ledger
@@ -78,8 +79,8 @@ publish:  ## copy the run records of a profile to data/published/, with their pr
 teach:  ## make the learners' edition of the lessons in build/teach/, and run both editions
 	$(run) -m reproduce.teaching
 
-site:  ## turn the notebooks into web pages, build/site/index.html
-	$(run) -m reproduce site --profile $(PROFILE)
+site:  ## turn reports, notebooks, lessons, ledger and docstrings into web pages, build/site/index.html
+	$(run) -m reproduce site --jobs $(JOBS)
 
 lab:  ## open the notebooks in JupyterLab; LAB="--allow-root --ip=0.0.0.0" gives it options
 	@$(one_thread) REPRO_PROGRESS_BAR=1 sh reproduce/python.sh -m jupyterlab --notebook-dir=. $(LAB)
@@ -93,6 +94,9 @@ bench:  ## run the benchmarks
 
 faults:  ## kills, random calls, secure sums with faults, bounded; FULL=1: five cold runs of all figures, SECONDS=n, SEED=n
 	@$(one_thread) sh reproduce/python.sh bench/faults.py$(if $(FULL), --full)$(if $(SECONDS), --seconds $(SECONDS))$(if $(SEED), --seed $(SEED))
+
+test-slurm:  ## sweeps and faults on a Slurm started here; FULL=1: 100 faults, SEED=n chooses other ones
+	$(run) bench/slurm$(if $(FULL), --full)$(if $(SEED), --seed $(SEED))
 
 references:  ## renew, on purpose, the notebooks' outputs, stored numbers and costs (of IDS="…", or all)
 	$(run) -m reproduce.references --profile $(PROFILE) --jobs $(JOBS) $(IDS)

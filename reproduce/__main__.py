@@ -37,11 +37,11 @@ def _parser() -> argparse.ArgumentParser:
         text = (function.__doc__ or "").strip().splitlines()[0]
         command = commands.add_parser(name, help=text, description=text)
         command.set_defaults(command=function)
-        if name in ("run", "sweep", "data", "publish", "verify", "site"):
+        if name in ("run", "sweep", "data", "publish", "verify", "plan"):
             command.add_argument("--profile", default="quick", choices=catalogue.PROFILES)
-        if name in ("run", "sweep", "data", "publish", "test"):
+        if name in ("run", "sweep", "data", "publish", "test", "plan"):
             command.add_argument("ids", nargs="*", help="<paper>/<figure> or <paper>; default: all")
-        if name in ("run", "sweep", "test"):
+        if name in ("run", "sweep", "test", "site"):
             command.add_argument("--jobs", type=_count, default=cores(), help="processes at a time")
         if name == "run":
             text = 'parameters of one figure to change: "name=value name=value …"'
@@ -94,7 +94,8 @@ def sweep(options: Any) -> int:
     print(f"{len(wanted)} runs, {len(missing)} to be computed", flush=True)
     if options.slurm and missing:
         try:
-            errors = cluster.submit(list(missing.values()), options.slurm)
+            labels = {task.key: entry.id for entry, group in _tasks(options) for task in group}
+            errors = cluster.submit(list(missing.values()), options.slurm, labels)
         except (RuntimeError, ValueError) as problem:
             print(problem, file=sys.stderr)
             return 1
@@ -107,6 +108,14 @@ def sweep(options: Any) -> int:
     except records.TaskError as problem:
         print(problem, file=sys.stderr)
         return 1
+    return 0
+
+
+def plan(options: Any) -> int:
+    """Print what the training runs of a profile would cost; compute nothing."""
+    from reproduce import plan as planned
+
+    print(planned.text(catalogue.select(options.ids), options.profile))
     return 0
 
 
@@ -232,15 +241,19 @@ def _environment() -> dict[str, str]:
 
 
 def site(options: Any) -> int:
-    """Turn the executed notebooks into web pages."""
-    from reproduce import website
+    """Turn reports, notebooks, lessons and the ledger into web pages."""
+    from reproduce.website import building
 
-    print(f"written: {website.build(options.profile)}")
+    try:
+        print(f"written: {building.build(options.jobs)}")
+    except (building.SiteError, OSError, ValueError) as problem:
+        print(f"site: {problem}", file=sys.stderr)
+        return 1
     return 0
 
 
 COMMANDS = {
-    command.__name__: command for command in (run, sweep, publish, data, test, verify, site, bench)
+    command.__name__: command for command in (run, sweep, plan, publish, data, test, verify, site, bench)
 }
 
 

@@ -21,7 +21,7 @@ HUMAN = (1.0, 0.5)
 
 def lines(paper: str, items: Sequence[Result]) -> list[str]:
     """The appendix as lines of Markdown."""
-    first = next((one for one in items if one.entry.name != "derivations"), items[0])
+    first = next((one for one in items if not one.entry.whole.endswith("/derivations")), items[0])
     human, compute = sum(map(_human, items)), sum(_seconds(item) or 0.0 for item in items) / 60
     memory = max(
         (state.cost(item.entry.id, "quick").get("peak_mib", 0.0) for item in items), default=0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from reproduce import paths, shown, sources
+from reproduce import catalogue, paths, shown, sources
 from reproduce.claims import NEED_CORRECTION
 from reproduce.notebook import Workbook
 
@@ -23,7 +23,7 @@ class Boxes:
     """Verdicts with their evidence, one quoted block a claim.
 
     Args:
-        figure: `<paper>/<figure>`.
+        figure: `<paper>/<figure>`, the first part of the full ids.
         found: claim id -> verdict, ours and reason, as `Workbook.decision` gives them.
     """
 
@@ -51,7 +51,7 @@ class Overview:
     """A table of claims with their verdicts, one line of evidence and a link to the section.
 
     Args:
-        rows: (claim, statement, verdict, evidence, link) each; the link is "#…" or "".
+        rows: (claim, statement, verdict, evidence, link) each; the link is "#…", "<notebook>#…" or "".
     """
 
     def __init__(self, rows: Sequence[tuple[str, str, str, str, str]]) -> None:
@@ -72,18 +72,23 @@ class Overview:
 def verdicts(book: Workbook, *claims: str) -> Boxes:
     """The boxes of claims that cells so far have decided; those still open are left out."""
     found = {claim: book.decision(claim) for claim in claims}
-    return Boxes(book.id, {claim: row for claim, row in found.items() if row})
+    return Boxes(book.entry.whole, {claim: row for claim, row in found.items() if row})
 
 
 def overview(book: Workbook) -> Overview:
-    """All claims of a notebook with the verdicts of the last finished run, and their sections."""
-    record = shown.results(book.entry, paths.ROOT / "figures").get("quick", {"claims": []})
-    decided = {row["id"]: row for row in record["claims"]}
+    """All claims of a notebook with the verdicts of the last finished run, and their sections.
+
+    In the first notebook of several that belong together the claims of all of them.
+    """
     rows = []
-    for claim in book.entry.claims:
-        row = decided.get(claim.id, {"verdict": "-", "ours": "", "cell": ""})
-        link = sources.link(book.entry.notebook, row["cell"])
-        rows.append((claim.id, claim.statement, row["verdict"], row["ours"], link))
+    for entry in catalogue.parts(book.entry) or [book.entry]:
+        record = shown.results(entry, paths.ROOT / "figures").get("quick", {"claims": []})
+        decided = {row["id"]: row for row in record["claims"]}
+        file = "" if entry == book.entry else entry.notebook.name
+        for claim in entry.claims:
+            row = decided.get(claim.id, {"verdict": "-", "ours": "", "cell": ""})
+            link = file + sources.link(entry.notebook, row["cell"])
+            rows.append((claim.id, claim.statement, row["verdict"], row["ours"], link))
     return Overview(rows)
 
 

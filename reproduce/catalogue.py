@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from reproduce.entries import FILE, FUNCTION, PROFILES, CatalogueError, Figure, 
 
 __all__ = [
     "FILE", "PROFILES", "CatalogueError", "Figure", "check_free", "figure", "figures", "paper_title",
-    "papers", "path_of", "published", "select", "task_function", "tasks",
+    "papers", "parts", "path_of", "published", "select", "task_function", "tasks",
 ]  # fmt: skip
 
 
@@ -41,11 +42,21 @@ def paper_title(paper: str) -> str:
 def figures(paper: str | None = None) -> list[Figure]:
     """Every figure (of one paper), sorted by paper and by number: fig2 comes before fig10.
 
+    The parts of a figure follow it in the order of the catalogue.
+
     Raises:
         CatalogueError: a file is ill-formed; the message names file and key.
     """
     found = [entry for name in ([paper] if paper else papers()) for entry in _figures(name)]
-    return sorted(found, key=lambda entry: (entry.paper, _natural(entry.name)))
+    return sorted(
+        found,
+        key=lambda entry: (entry.paper, _natural(entry.part_of or entry.name), bool(entry.part_of)),
+    )
+
+
+def parts(entry: Figure) -> list[Figure]:
+    """The notebooks whose claims carry the id of `entry`: itself, and those that continue it."""
+    return [one for one in figures(entry.paper) if one.whole == entry.id]
 
 
 def figure(figure_id: str) -> Figure:
@@ -157,4 +168,32 @@ def _read(path: Path, size: int, changed: int) -> dict[str, Any]:
 
 def _figures(paper: str) -> list[Figure]:
     tables = _load(paper).get("figures", {})
-    return [entries.read(paper, name, table) for name, table in tables.items()]
+    found = [entries.read(paper, name, table) for name, table in tables.items()]
+    _check_wholes({entry.name: entry for entry in found})
+    return found
+
+
+def _check_wholes(found: Mapping[str, Figure]) -> None:
+    """Raise `CatalogueError` unless parts fit together.
+
+    A part continues a figure that is no part; no claim is there twice in a whole; evidence is shared within it.
+    """
+    seen: dict[str, Figure] = {}
+    for entry in sorted(found.values(), key=lambda entry: bool(entry.part_of)):
+        where = f"{path_of(entry.paper)}: figures.{entry.name}"
+        if entry.part_of and (entry.part_of not in found or found[entry.part_of].part_of):
+            raise CatalogueError(
+                f"{where}.part_of must be a figure that is no part itself, got {entry.part_of!r}"
+            )
+        for claim in entry.claims:
+            if claim.full_id in seen:
+                other = seen[claim.full_id].name
+                raise CatalogueError(f"{where}: claim {claim.id!r} is there twice, in {other} too")
+            seen[claim.full_id] = entry
+    for entry in found.values():
+        for claim in entry.claims:
+            if claim.evidence and f"{entry.whole}/{claim.evidence}" not in seen:
+                where = f"{path_of(entry.paper)}: figures.{entry.name}"
+                raise CatalogueError(
+                    f"{where}: claim {claim.id}: unknown evidence {claim.evidence!r}"
+                )

@@ -27,6 +27,7 @@ _NUMBER = (int, float)
 _KEYS: dict[str, tuple[type, ...]] = {
     "title": (str,),
     "notebook": (str,),
+    "part_of": (str,),
     "rtol": _NUMBER,
     "atol": _NUMBER,
     "seed_band": _NUMBER,
@@ -59,6 +60,8 @@ class Figure:
         name: the figure's key, such as "fig1".
         title: one line.
         notebook: absolute path.
+        part_of: the figure whose notebook this one continues, and whose id its claims carry; "" for
+            a figure of its own.
         rtol, atol: how far the numbers behind the picture may depart from the stored ones.
         seed_band: for training, the departure allowed in standard deviations of the stored seeds;
             None where numbers are deterministic.
@@ -78,6 +81,7 @@ class Figure:
     name: str
     title: str
     notebook: Path
+    part_of: str = ""
     rtol: float = 1e-6
     atol: float = 0.0
     seed_band: float | None = None
@@ -94,6 +98,11 @@ class Figure:
     def id(self) -> str:
         """`<paper>/<figure>`."""
         return f"{self.paper}/{self.name}"
+
+    @property
+    def whole(self) -> str:
+        """The id that its claims carry: its own, or that of the figure whose part it is."""
+        return f"{self.paper}/{self.part_of or self.name}"
 
     def parameters(self, profile: str) -> dict[str, Any]:
         """The values of the notebook's parameters cell, overridden by those of `profile`.
@@ -136,8 +145,8 @@ def _place(paper: str, name: str) -> str:
 def read(paper: str, name: str, table: Any) -> Figure:
     """Check one `[figures.<name>]` table and make a `Figure` of it."""
     where = _place(paper, name)
-    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
-        raise CatalogueError(f"{where}: the name must be letters, digits and _")
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", name):
+        raise CatalogueError(f"{where}: the name must be letters, digits, _ and -")
     if not isinstance(table, dict):
         raise CatalogueError(f"{where} must be a table")
     if unknown := sorted(set(table) - set(_KEYS)):
@@ -162,18 +171,18 @@ def read(paper: str, name: str, table: Any) -> Figure:
         for key in ("rtol", "atol", "seed_band", "seed_floor", "margin")
         if key in table
     }
-    conditions = _conditions(where, f"{paper}/{name}", table.get("conditions", []))
-    claims = _claims(where, f"{paper}/{name}", table.get("claims", []), table.get("free", []))
+    whole = f"{paper}/{table.get('part_of') or name}"
+    conditions = _conditions(where, whole, table.get("conditions", []))
+    claims = _claims(where, whole, table.get("claims", []), table.get("free", []))
     for claim in claims:
-        known = {"needs": {one.id for one in conditions}, "evidence": {one.id for one in claims}}
-        for key, named in (("needs", claim.needs), ("evidence", (claim.evidence,))):
-            if unknown := [one for one in named if one and one not in known[key]]:
-                raise CatalogueError(f"{where}: claim {claim.id}: unknown {key} {unknown[0]!r}")
+        if unknown := [one for one in claim.needs if one not in {two.id for two in conditions}]:
+            raise CatalogueError(f"{where}: claim {claim.id}: unknown needs {unknown[0]!r}")
     return Figure(
         paper=paper,
         name=name,
         title=table["title"],
         notebook=_notebook(where, table["notebook"]),
+        part_of=table.get("part_of", ""),
         tolerances=table.get("tolerances", {}),
         claims=claims,
         conditions=conditions,

@@ -27,9 +27,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
+import psutil
+
 from repro.report.numbers import plain
 from reproduce import paths, provenance
-from reproduce.machine import THREADS, python_path, read_line
+from reproduce.machine import THREADS, peak_memory, python_path, read_line
 from reproduce.progress import Watch
 from reproduce.records import Task, look_up, record_path, store
 
@@ -98,6 +100,7 @@ def _perform(task: Task) -> dict[str, Any]:
             "versions": provenance.versions(),
             "threads": threads,
             "seconds": round(seconds, 2),
+            "peak_mib": round(peak_memory(psutil.Process()) / 2**20, 1),
         }
         return {"error": "", "result": result, "provenance": origin}
     except Exception as problem:
@@ -302,7 +305,9 @@ def _listen(orders: queue.SimpleQueue[bytes]) -> None:
 
 
 def compute_one(task: Task) -> str:
-    """Compute and store one task in this process; return what went wrong, or ""."""
+    """Compute and store one task in this process unless its record is there; what went wrong, or ""."""
+    if look_up(task) is not None:
+        return ""
     return _here([task], Watch(1, progress=False)).get(task.key, "")
 
 

@@ -62,10 +62,11 @@ class Heading:
     def anchor(self) -> str:
         """What a link to the heading ends with, after the #.
 
-        JupyterLab, nbconvert (so the site, too) and nbviewer keep the text and write hyphens for spaces. What may not
-        stand in an address, or would end a link in Markdown, is percent-encoded; browsers decode it. Code hosts
-        that make lower-case anchors from Markdown show notebooks without anchors, so that there is nothing to
-        choose for them: a link opens the notebook at its top.
+        JupyterLab, nbconvert and nbviewer keep the text and write hyphens for spaces; the site adds
+        these anchors to its headings. What may not stand in an address, or would end a link in
+        Markdown, is percent-encoded; browsers decode it. Code hosts that make lower-case anchors
+        from Markdown show notebooks without anchors, so that there is nothing to choose for them:
+        a link opens the notebook at its top.
         """
         return quote(self.text.replace(" ", "-"), safe="?/:@!$&'*+,;=")
 

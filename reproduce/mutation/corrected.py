@@ -4,9 +4,14 @@
     claim = "<paper>/<figure>/<claim>"
     old = 'scheme.delta(e, method="paper")'      # an expression of the claim's cells
     new = "scheme.delta(e)"                      # what stands there in the corrected statement
+    # or, where several places change together
+    old = ["…", "…"]
+    new = ["…", "…"]
     # or
     replace = "package.module:function"          # a function that the cells call
     by = "package.module:other"                  # the one that states the correct form
+    # or
+    none = "why no corrected form can take the place of the printed one"
 
 A verdict "false" or "misprint" that stays the same with the corrected statement rests on something else than the error
 that it names.
@@ -18,7 +23,7 @@ import ast
 import copy
 import importlib
 import tomllib
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,16 +33,24 @@ from reproduce.mutation import intercept
 
 FILE = "corrected.toml"
 
+_FORMS = ({"old", "new"}, {"replace", "by"}, {"none"})
+
 
 @dataclass(frozen=True)
 class Corrected:
-    """What replaces what, for one claim: `old` and `new`, or `replace` and `by`."""
+    """What replaces what, for one claim: `old` and `new`, or `replace` and `by`; or the reason why nothing does."""
 
     claim: str
-    old: str = ""
-    new: str = ""
+    old: tuple[str, ...] = ()
+    new: tuple[str, ...] = ()
     replace: str = ""
     by: str = ""
+    none: str = ""
+
+    def __str__(self) -> str:
+        if self.replace:
+            return f"{self.replace} by {self.by}"
+        return "; ".join(f"{a} -> {b}" for a, b in zip(self.old, self.new, strict=True))
 
 
 def path_of(paper: str) -> Path:
@@ -61,39 +74,54 @@ def read(paper: str) -> list[Corrected]:
     return [_corrected(f"{path}, entry {n}", entry) for n, entry in enumerate(entries, 1)]
 
 
+def excused(paper: str) -> dict[str, str]:
+    """The refuted claims of a paper that have no corrected form to put in, and why: full id -> reason."""
+    return {one.claim: one.none for one in read(paper) if one.none}
+
+
 def _corrected(where: str, entry: Any) -> Corrected:
-    known = {one.name for one in fields(Corrected)}
-    if not isinstance(entry, dict) or set(entry) not in (
-        known - {"old", "new"},
-        known - {"replace", "by"},
-    ):
-        raise CatalogueError(f"{where}: the keys must be claim, and old and new or replace and by")
-    if not all(isinstance(value, str) and value.strip() for value in entry.values()):
+    if not isinstance(entry, dict) or set(entry) - {"claim"} not in _FORMS or "claim" not in entry:
+        raise CatalogueError(
+            f"{where}: the keys must be claim, and old and new, or replace and by, or none"
+        )
+    lists = {
+        key: [value] if isinstance(value, str) else value
+        for key, value in entry.items()
+        if key in ("old", "new")
+    }
+    texts = [text for key in entry for text in _listed(lists.get(key, [entry[key]]))]
+    if not all(isinstance(text, str) and text.strip() for text in texts):
         raise CatalogueError(f"{where}: every value must be a text that is not empty")
-    try:
-        for key in ("old", "new"):
-            ast.parse(entry.get(key, "x"), mode="eval")
-    except SyntaxError:
-        raise CatalogueError(f"{where}: {key} is no expression: {entry[key]!r}") from None
-    return Corrected(**entry)
+    if lists and len(lists["old"]) != len(lists["new"]):
+        raise CatalogueError(f"{where}: old and new must have equally many expressions")
+    for key, several in lists.items():
+        for text in several:
+            try:
+                ast.parse(text, mode="eval")
+            except SyntaxError:
+                raise CatalogueError(f"{where}: {key} is no expression: {text!r}") from None
+    return Corrected(**entry | {key: tuple(several) for key, several in lists.items()})
 
 
-def changed(statement: ast.stmt, one: Corrected) -> ast.stmt | None:
-    """The statement with the correct expression wherever the printed one stands; None where it does not."""
-    wanted = ast.dump(ast.parse(one.old, mode="eval").body)
-    new = ast.parse(one.new, mode="eval").body
-    hit = False
+def _listed(value: Any) -> list[Any]:
+    """A list that is not empty, or a value that no check accepts."""
+    return value if isinstance(value, list) and value else [None]
+
+
+def changed(statement: ast.stmt, one: Corrected) -> tuple[ast.stmt, set[int]]:
+    """The statement with the correct expressions in place of the printed ones, and which of them were found."""
+    wanted = [ast.dump(ast.parse(text, mode="eval").body) for text in one.old]
+    news = [ast.parse(text, mode="eval").body for text in one.new]
+    hits: set[int] = set()
 
     class Put(ast.NodeTransformer):
         def visit(self, node: ast.AST) -> ast.AST:
-            nonlocal hit
-            if isinstance(node, ast.expr) and ast.dump(node) == wanted:
-                hit = True
-                return copy.deepcopy(new)
+            if isinstance(node, ast.expr) and (told := ast.dump(node)) in wanted:
+                hits.add(wanted.index(told))
+                return copy.deepcopy(news[wanted.index(told)])
             return self.generic_visit(node)
 
-    found = Put().visit(copy.deepcopy(statement))
-    return found if hit else None
+    return Put().visit(copy.deepcopy(statement)), hits
 
 
 def exchange(one: Corrected) -> None:

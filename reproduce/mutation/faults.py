@@ -217,7 +217,7 @@ def _corrections(found: Slices, done: Run, name: str) -> Iterator[Mutant]:
     """The corrected statement in place of the printed one."""
     places = found.places[name]
     for one in corrected.read(found.entry.paper):
-        if one.claim != f"{found.entry.id}/{name}":
+        if one.claim != f"{found.entry.whole}/{name}":
             continue
         if one.replace:
             calls = [
@@ -229,14 +229,15 @@ def _corrections(found: Slices, done: Run, name: str) -> Iterator[Mutant]:
             ]
             if calls:
                 yield Mutant(
-                    f"corrected: {one.replace} by {one.by}", CORRECTED, name, min(calls), (name,),
+                    f"corrected: {one}", CORRECTED, name, min(calls), (name,),
                     lambda one=one: corrected.exchange(one),
                 )  # fmt: skip
-        else:
-            trees = {p: corrected.changed(found.all[p].node, one) for p in places}
-            codes = {p: watching(tree) for p, tree in trees.items() if tree is not None}
-            if codes:
-                yield Mutant(
-                    f"corrected: {one.old} -> {one.new}", CORRECTED, name, min(codes), (name,),
-                    lambda codes=codes: codes,
-                )  # fmt: skip
+        elif one.old:
+            found_in = {p: corrected.changed(found.all[p].node, one) for p in places}
+            codes = {p: watching(tree) for p, (tree, hits) in found_in.items() if hits}
+            hits = set().union(*(hits for _, hits in found_in.values()))
+            if len(hits) < len(one.old):
+                continue
+            yield Mutant(
+                f"corrected: {one}", CORRECTED, name, min(codes), (name,), lambda codes=codes: codes
+            )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import importlib
+import math
 import os
 import pickle
+import resource
 import select
 import signal
 import time
@@ -27,9 +29,13 @@ YARDSTICKS = ("second_routes", "search")
 """Modules of a paper that hold the other side of a comparison. They are mutated where a claim calls nothing else."""
 
 
+IDLE = 10.0
+"""How many times its processor time a copy of the process may take on the clock."""
+
+
 @dataclass
 class Run:
-    """What the unchanged statements did: the calls, seconds and errors of each, and what they left.
+    """What the unchanged statements did: the calls, processor seconds and errors of each, and what they left.
 
     `judges` are the functions that return a truth value or are given the workbook to record a verdict.
     """
@@ -163,7 +169,7 @@ def _observe(bench: Bench) -> Run:
         intercept.intercept(function, see(key))
     failed: set[int] = set()
     for place in found.union:
-        now[0], start = place, time.perf_counter()
+        now[0], start = place, time.process_time()
         if any(place in places and failed & set(places) for places in found.places.values()):
             continue
         try:
@@ -171,7 +177,7 @@ def _observe(bench: Bench) -> Run:
         except Exception as problem:
             done.errors[place] = f"{type(problem).__name__}: {problem}"
             failed.add(place)
-        done.seconds[place] = time.perf_counter() - start
+        done.seconds[place] = time.process_time() - start
     for name, places in found.places.items():
         if not failed & set(places):
             done.verdicts[name] = bench.verdict(name)
@@ -198,7 +204,11 @@ def observe(bench: Bench) -> Run:
 
 
 def forked(work: Callable[[], bytes], limit: float) -> bytes | None:
-    """What a copy of this process returns; b"" when it dies, None when it does not end within `limit` seconds."""
+    """What a copy of this process returns; b"" when it dies, None when it does not end in time.
+
+    It has `limit` seconds of processor time, so that load on the machine changes nothing, and `IDLE` times as long
+    on the clock.
+    """
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
@@ -208,6 +218,10 @@ def forked(work: Callable[[], bytes], limit: float) -> bytes | None:
             quiet = os.open(os.devnull, os.O_RDWR)
             for stream in (0, 1, 2):
                 os.dup2(quiet, stream)
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            resource.setrlimit(
+                resource.RLIMIT_CPU, (math.ceil(limit), resource.getrlimit(resource.RLIMIT_CPU)[1])
+            )
             told = work()
             with os.fdopen(write, "wb") as pipe:
                 pipe.write(told)
@@ -217,7 +231,7 @@ def forked(work: Callable[[], bytes], limit: float) -> bytes | None:
         finally:
             os._exit(code)
     os.close(write)
-    told, end = b"", time.monotonic() + limit
+    told, end = b"", time.monotonic() + IDLE * limit
     with os.fdopen(read, "rb", buffering=0) as pipe:
         while select.select([pipe], [], [], max(0.0, end - time.monotonic()))[0]:
             if not (part := pipe.read(1 << 16)):
@@ -228,4 +242,6 @@ def forked(work: Callable[[], bytes], limit: float) -> bytes | None:
             os.waitpid(child, 0)
             return None
     _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU:
+        return None
     return told if status == 0 else b""

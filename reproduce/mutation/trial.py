@@ -3,16 +3,20 @@
 The statements that the claims of the notebook depend on (`slices`) run once, one after another. Before the first
 statement that a mutant can touch the process forks: the copy takes the fault, runs the rest of what the claims
 concerned need, and tells their verdicts. So a mutant costs what comes after it, and imports and data cost nothing.
+A fault inside a function must be noticed by one of the claims that use the function: the cheapest are asked first, and
+the others only as long as none has noticed. A claim that has caught a move in one direction is not asked about the
+other: an inequality may ignore it.
 
 What becomes of a mutant, claim by claim:
 
-* "changed": the verdict is another one; "raised": a statement failed; "timeout": it did not end within four times
-  the time of the unchanged code. These are caught.
+* "changed": the verdict is another one; "raised": a statement failed; "timeout": it took more than three times the
+  processor time of the unchanged code, and 5 s. These are caught.
 * "same": every comparison of the claim's statements, and of the functions of its paper that judge numbers, is between
   the same numbers as before, up to rounding. The mutant is equivalent (an unreachable constant), or changes what is
   only shown. Where a claim catches no other mutant, these survive: it tests nothing.
 * "safer": every comparison comes out as before with at least the same margin, or the same number moved the other
   way is caught. An inequality reacts to one direction only.
+* "spared": not run, because the same number moved the other way is caught.
 * "survived": all else. The numbers moved against the claim, and the verdict did not.
 """
 
@@ -20,6 +24,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import random
 import resource
 import sys
@@ -32,38 +37,50 @@ from typing import Any
 from reproduce import catalogue
 from reproduce.catalogue import Figure
 from reproduce.claims import ClaimError
+from reproduce.mutation import corrected
 from reproduce.mutation.faults import (
     CELL,
     CORRECTED,
     FALLS,
     SOURCE,
+    VALUE,
     Mutant,
     has_correction,
     mutants,
 )
 from reproduce.mutation.observed import Bench, Run, Slices, forked, observe
+from reproduce.mutation.reach import Reach
 
 CAUGHT = ("changed", "raised", "timeout")
-PATIENCE, LEAST = 4.0, 10.0
-"""A mutant may take so many times what the unchanged code takes, and so many seconds more."""
+PATIENCE, LEAST = 3.0, 5.0
+"""A mutant may take so many times the processor time of the unchanged code, and so many seconds more."""
+
+ALONE = 3
+"""So many claims are asked about a fault inside a function one by one; the rest together."""
 
 MEMORY = 6 * 2**30
 """Bytes that a mutant may allocate."""
 
 
-def _outcome(bench: Bench, done: Run, mutant: Mutant) -> dict[str, str]:
-    """In a copy of the process: make the fault, run what is needed, say what became of each claim."""
+def _outcome(bench: Bench, done: Run, mutant: Mutant, asked: Sequence[str]) -> dict[str, str]:
+    """In a copy of the process: make the fault, run what is needed, say what became of each claim that is asked."""
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
-    concerned = {name: bench.slices.places[name] for name in mutant.claims}
+    concerned = {name: bench.slices.places[name] for name in asked}
     told: dict[str, str] = {}
     try:
         other = mutant.apply() or {}
     except Exception:
         return {}  # no program: a default value that only its class knows, say
     bench.watch.margins = {k: v for k, v in bench.watch.margins.items() if k < mutant.place}
+    reach = Reach(bench.slices.all, done.watch, mutant.place) if mutant.kind == CELL else None
+    settled: dict[str, int] = {}
     for place in bench.slices.union:
-        users = [name for name, places in concerned.items() if place in places]
-        if place < mutant.place or all(name in told for name in users):
+        users = [
+            name
+            for name, places in concerned.items()
+            if place in places and name not in told and name not in settled
+        ]
+        if place < mutant.place or not users:
             continue
         try:
             bench.run(place, other.get(place))
@@ -72,8 +89,13 @@ def _outcome(bench: Bench, done: Run, mutant: Mutant) -> dict[str, str]:
         except BaseException as problem:
             why = " ".join(f"{type(problem).__name__}: {problem}".split())[:200]
             told |= dict.fromkeys(users, f"raised {why}")
+        else:
+            if reach is not None:
+                reach.ran(place, bench.namespace)
+                settled |= {n: place for n in users if reach.ends(concerned[n], place)}
         for name in users:
             if place == concerned[name][-1] and name not in told:
+                settled.pop(name, None)
                 if bench.verdict(name) != done.verdicts[name]:
                     told[name] = "changed"
         if told and mutant.kind == SOURCE:
@@ -81,7 +103,13 @@ def _outcome(bench: Bench, done: Run, mutant: Mutant) -> dict[str, str]:
     for name, places in concerned.items():
         if name in told:
             continue
-        bench.numbers(name)
+        if name in settled:
+            if bench.verdict(name) not in ("", done.verdicts[name]):
+                told[name] = "changed"
+                continue
+            bench.watch.take(done.watch, [k for k in places if k > settled[name]])
+        else:
+            bench.numbers(name)
         told[name] = "survived"
         if mutant.kind != CORRECTED:
             if done.watch.same(bench.watch, places):
@@ -95,22 +123,24 @@ def examine(
     entry: Figure,
     wanted: Sequence[str] | None = None,
     *,
-    seed: int | None = None,
-    budget: float = float("inf"),
+    seed: int = 0,
+    budget: float | None = None,
+    share: float | None = None,
 ) -> Iterator[dict[str, Any]]:
     """Run the mutants of a notebook; one row for each claim that a mutant concerns.
 
     Args:
         entry: the figure.
         wanted: ids of claims; None for all that are decided by formulas.
-        seed: with it only a sample is run: moves in the order of a shuffle by this seed, as many as the
-            seconds of the unchanged code let expect to fit into `budget`.
-        budget: seconds.
+        seed: of a sample.
+        budget: seconds; with it only moves in the order of a shuffle are run, as many as the seconds of the
+            unchanged code let expect to fit into it. It holds more of the cheap ones.
+        share: with it only a sample is run that does not look at costs: this share of the moves of each kind.
 
     Yields:
         Rows with `claim`, `verdict`, `mutant`, `move`, `kind` and `result`; `result` is "open" for a claim that
-        falls and has no correction, and "error" with a `reason` for one whose statements do not run by
-        themselves. `judged` looks at them together.
+        falls and has no correction, "none" with the `reason` where there can be none, and "error" with a `reason`
+        for one whose statements do not run by themselves. `judged` looks at them together.
     """
     begin = time.monotonic()
     found = Slices(entry, wanted)
@@ -119,26 +149,56 @@ def examine(
     done = observe(bench)
     yield from _not_run(found, done)
     chosen = mutants(found, done)
-    if seed is not None:
+    if share is not None:
+        chosen = stratified(chosen, seed, share)
+    elif budget is not None:
         chosen = sample(found, done, chosen, seed, budget - (time.monotonic() - begin))
+    caught: set[tuple[str, str]] = set()
     for place in found.union:
         for mutant in [one for one in chosen if one.place == place]:
-            if seed is not None and time.monotonic() - begin > 2 * budget:
+            if budget is not None and time.monotonic() - begin > 2 * budget:
                 return
-            limit = LEAST + PATIENCE * cost(found, done, mutant)
-            told = forked(
-                lambda mutant=mutant: json.dumps(_outcome(bench, done, mutant)).encode(), limit
-            )
-            dead = "timeout" if told is None else "raised the process died"
-            outcome = json.loads(told) if told else dict.fromkeys(mutant.claims, dead)
-            for name, result in outcome.items():
-                row = {"claim": f"{entry.id}/{name}", "verdict": done.verdicts[name]}
+            groups = list(_asked(found, done, mutant, caught))
+            told = {} if groups else dict.fromkeys(mutant.claims, "spared")
+            for asked in groups:
+                told |= _tried(bench, done, mutant, asked)
+                if mutant.kind == SOURCE and any(one.startswith(CAUGHT) for one in told.values()):
+                    break
+            for name, result in told.items():
+                row = {"claim": f"{entry.whole}/{name}", "verdict": done.verdicts[name]}
                 kind, _, why = result.partition(" ")
+                if kind in CAUGHT:
+                    caught.add((name, mutant.move))
                 row |= {"mutant": mutant.id, "move": mutant.move, "kind": mutant.kind}
                 yield row | {"result": kind} | ({"reason": why} if why else {})
         if place not in done.errors:
             with suppress(Exception):
                 bench.run(place)
+
+
+def _asked(
+    found: Slices, done: Run, mutant: Mutant, caught: set[tuple[str, str]]
+) -> Iterator[list[str]]:
+    """The claims to ask about a mutant, in groups: first who caught its move, then by their seconds."""
+    fresh = [name for name in mutant.claims if (name, mutant.move) not in caught]
+    if mutant.kind != SOURCE:
+        yield from [fresh] if fresh else []
+        return
+    if not fresh:
+        return
+    order = sorted(
+        mutant.claims, key=lambda name: (name in fresh, cost(found, done, mutant, [name]), name)
+    )
+    yield from ([name] for name in order[:ALONE])
+    yield from [order[ALONE:]] if order[ALONE:] else []
+
+
+def _tried(bench: Bench, done: Run, mutant: Mutant, asked: Sequence[str]) -> dict[str, str]:
+    """What becomes of some claims under a mutant, found out in a copy of this process."""
+    limit = LEAST + PATIENCE * cost(bench.slices, done, mutant, asked)
+    told = forked(lambda: json.dumps(_outcome(bench, done, mutant, asked)).encode(), limit)
+    dead = "timeout" if told is None else "raised the process died"
+    return json.loads(told) if told else dict.fromkeys(asked, dead)
 
 
 def judged(rows: Sequence[Mapping[str, Any]], *, whole: bool) -> list[dict[str, Any]]:
@@ -176,40 +236,41 @@ def judged(rows: Sequence[Mapping[str, Any]], *, whole: bool) -> list[dict[str, 
 
 def _rank(row: Mapping[str, Any]) -> int:
     """Which of a mutant's results counts: the first of these."""
-    order = (*CAUGHT, "survived", "safer", "same", "")
+    order = (*CAUGHT, "survived", "safer", "same", "spared", "")
     return order.index(row["result"])
 
 
 def _not_run(found: Slices, done: Run) -> Iterator[dict[str, Any]]:
     """Rows for claims that nothing is tried on."""
+    excuses = corrected.excused(found.entry.paper)
     for name, places in found.places.items():
-        row = {"claim": f"{found.entry.id}/{name}", "verdict": done.verdicts.get(name, "")}
+        row = {"claim": f"{found.entry.whole}/{name}", "verdict": done.verdicts.get(name, "")}
         if not row["verdict"]:
             why = [done.errors[place] for place in places if place in done.errors]
             yield row | {"mutant": "", "result": "error", "reason": (why or ["undecided"])[0]}
+        elif row["verdict"] in FALLS and row["claim"] in excuses:
+            yield row | {"mutant": "", "result": "none", "reason": excuses[row["claim"]]}
         elif row["verdict"] in FALLS and not has_correction(found, done, name):
             yield row | {"mutant": "", "result": "open"}
 
 
-def cost(found: Slices, done: Run, mutant: Mutant) -> float:
-    """The seconds that the unchanged code takes from a mutant's place on, for the claims it concerns."""
-    places = {place for name in mutant.claims for place in found.places[name]}
+def cost(found: Slices, done: Run, mutant: Mutant, names: Sequence[str] | None = None) -> float:
+    """The processor seconds of the unchanged code from a mutant's place on, for the claims it concerns or `names`."""
+    names = mutant.claims if names is None else names
+    places = {place for name in names for place in found.places[name]}
     return sum(done.seconds.get(place, 0.0) for place in places if place >= mutant.place)
 
 
 def sample(
     found: Slices, done: Run, every: Sequence[Mutant], seed: int, budget: float
 ) -> list[Mutant]:
-    """Whole moves in the order of a seeded shuffle, leaving out those that no longer fit the budget.
+    """All corrections, then whole moves in the order of a seeded shuffle that still fit the budget.
 
     No move may take more than a quarter of it.
     """
-    moves: dict[str, list[Mutant]] = {}
-    for one in sorted(every, key=lambda one: one.id):
-        moves.setdefault(one.move, []).append(one)
-    order = list(moves.values())
-    random.Random(seed).shuffle(order)
-    chosen, left = [], budget - sum(done.seconds.values())
+    chosen = [one for one in every if one.kind == CORRECTED]
+    order = _shuffled([one for one in every if one.kind != CORRECTED], seed)
+    left = budget - sum(done.seconds.values()) - sum(cost(found, done, one) for one in chosen)
     for move in order:
         price = sum(cost(found, done, one) + 0.1 for one in move)
         if price <= min(left, budget / 4):
@@ -218,17 +279,42 @@ def sample(
     return chosen
 
 
+def stratified(every: Sequence[Mutant], seed: int, share: float) -> list[Mutant]:
+    """All corrections, and a share of the moves of each kind, at least one, drawn by a seed.
+
+    What a move costs plays no part, so that the share of survivors is that of all mutants.
+    """
+    chosen = [one for one in every if one.kind == CORRECTED]
+    for kind in (VALUE, SOURCE, CELL):
+        moves = _shuffled([one for one in every if one.kind == kind], seed)
+        for move in moves[: math.ceil(share * len(moves))]:
+            chosen += move
+    return chosen
+
+
+def _shuffled(every: Sequence[Mutant], seed: int) -> list[list[Mutant]]:
+    """The moves, each with its directions, in the order of a seeded shuffle."""
+    moves: dict[str, list[Mutant]] = {}
+    for one in sorted(every, key=lambda one: one.id):
+        moves.setdefault(one.move, []).append(one)
+    order = list(moves.values())
+    random.Random(seed).shuffle(order)
+    return order
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line of the process that runs one notebook."""
     parser = argparse.ArgumentParser(prog="python -m reproduce.mutation.trial")
     parser.add_argument("figure")
-    parser.add_argument("--seed", type=int)
-    parser.add_argument("--budget", type=float, default=float("inf"))
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--budget", type=float)
+    parser.add_argument("--share", type=float)
     parser.add_argument("--claims", nargs="*")
     options = parser.parse_args(arguments)
     entry = catalogue.figure(options.figure)
     warnings.simplefilter("ignore")  # printed formulas are evaluated on purpose
-    for row in examine(entry, options.claims, seed=options.seed, budget=options.budget):
+    how = {name: getattr(options, name) for name in ("seed", "budget", "share")}
+    for row in examine(entry, options.claims, **how):
         print(json.dumps(row), flush=True)
     return 0
 

@@ -86,6 +86,15 @@ class Watch:
         self.now = place
         self._near("", ours, paper, rtol, atol)
 
+    def take(self, other: Watch, places: Sequence[int]) -> None:
+        """Take over from another run what these statements left."""
+        for place in places:
+            self.margins.pop(place, None)
+            if place in other.margins:
+                self.margins[place] = other.margins[place]
+        inside = set(places)
+        self.values |= {key: kept for key, kept in other.values.items() if key[0] in inside}
+
     def only(self, judges: frozenset[str]) -> None:
         """From now on keep the comparisons of statements and of these functions; forget the others."""
         self.judges = judges | {""}

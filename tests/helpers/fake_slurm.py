@@ -16,6 +16,8 @@ script = sys.argv[-1]
 array = re.search(r"--array=0-(\\d+)", open(script).read())
 with open(HOME / "sent", "a") as stream:
     stream.write(" ".join(re.findall(r"#SBATCH (\\S+)", open(script).read())) + "\\n")
+with open(HOME / "names", "a") as stream:
+    stream.write(re.search(r"--job-name=(\\S+)", open(script).read())[1] + "\\n")
 number = str(len((HOME / "sent").read_text().splitlines()))
 for k in range(int(array[1]) + 1) if array else [None]:
     job = number if k is None else f"{number}_{k}"
@@ -55,7 +57,9 @@ if (HOME / "down").exists():
     sys.exit("slurm_load_jobs error: Unable to contact slurm controller")
 for entry in sorted((HOME / "jobs").iterdir()):
     if not entry.suffix:
-        print(f"{entry.name}|{'RUNNING' if entry.read_text() else 'PENDING'}")
+        names = (HOME / "names").read_text().splitlines()
+        name = names[int(entry.name.partition("_")[0]) - 1]
+        print(f"{entry.name}|{'RUNNING' if entry.read_text() else 'PENDING'}|None|{name}")
 """
 
 SCONTROL = """
@@ -64,12 +68,24 @@ print(f"JobId={sys.argv[-1]} JobState=FAILED Reason=NonZeroExitCode ExitCode=0:9
 """
 
 
+SINFO = """
+print("gpu:1" if (HOME / "gpus").exists() else "(null)")
+"""
+
+
 def install(home: Path) -> Path:
     """Write the programs below `home`; return the folder that belongs on PATH."""
     (home / "jobs").mkdir(parents=True)
     (home / "bin").mkdir()
     head = f"#!{sys.executable}\nfrom pathlib import Path\nHOME = Path({str(home)!r})\n"
-    programs = {"sbatch": SBATCH, "srun": SRUN, "squeue": SQUEUE, "scontrol": SCONTROL}
+    programs = {
+        "sinfo": SINFO,
+        "scancel": "",
+        "sbatch": SBATCH,
+        "srun": SRUN,
+        "squeue": SQUEUE,
+        "scontrol": SCONTROL,
+    }
     for name, text in programs.items():
         (home / "bin" / name).write_text(head + text)
         (home / "bin" / name).chmod(0o755)

@@ -75,6 +75,24 @@ def test_figures_are_sorted_by_number(toy):
     ]
 
 
+PART = 'part_of = "fig1"\n'
+
+
+def test_a_part_carries_the_ids_of_its_whole_and_follows_it(toy):
+    names = ["fig1", "fig1-z", "fig1-b", "fig0"]
+    write("".join(FIGURE.replace("figures.fig1", f"figures.{n}") + PART * ("-" in n) + CLAIM.replace(
+        "figures.fig1", f"figures.{n}").replace('"a"', f'"{n}"') for n in names))  # fmt: skip
+    assert [entry.name for entry in catalogue.figures()] == ["fig0", "fig1", "fig1-z", "fig1-b"]
+    parts = catalogue.parts(catalogue.figure("toy/fig1"))
+    assert [claim.full_id for part in parts for claim in part.claims] == [
+        "toy/fig1/fig1",
+        "toy/fig1/fig1-z",
+        "toy/fig1/fig1-b",
+    ]
+    assert [(part.id, part.whole) for part in parts[1:2]] == [("toy/fig1-z", "toy/fig1")]
+    assert catalogue.parts(parts[1]) == []
+
+
 def test_data_per_profile_or_for_all(toy):
     write(FIGURE + 'data = ["a"]')
     assert catalogue.figure("toy/fig1").data("quick") == ("a",)

@@ -1,11 +1,12 @@
 """One claim decided anew: the same verdict as in the ledger, no file written, clear errors."""
 
 import json
+import sys
 
 import pytest
 
 import workbooks
-from reproduce import claim, ledger, paths
+from reproduce import catalogue, claim, ledger, paths, results, slices, sources
 
 
 @pytest.fixture
@@ -71,3 +72,41 @@ def test_an_unknown_id_lists_near_ones(toy, capsys, name):
     told = capsys.readouterr().err
     assert "<paper>/<figure>/<claim>" in told and told.count("\n") == 1
     assert "toy/fig1/double" in told or "CLAIMS.md" in told
+
+
+def decided():
+    """Every claim of the committed ledger that a cell decides."""
+    return [
+        (entry, known, row)
+        for entry in catalogue.figures()
+        for known, row in zip(entry.claims, results.result(entry).rows, strict=True)
+        if row["profile"]
+    ]
+
+
+def test_the_deciding_cell_of_every_claim_is_found_and_starts_a_slice():
+    found = {}
+    for entry, known, row in decided():
+        cells = sources.cells(entry.notebook)
+        if entry.id not in found:
+            found[entry.id] = slices.statements(cells)
+        statements = found[entry.id]
+        assert claim.find(known.full_id) == (entry, known)
+        assert row["cell"] in cells, known.full_id
+        wanted = slices.deciding(statements, known.id, row["cell"], known.needs)
+        own = [statements[k] for k in wanted if statements[k].cell == row["cell"]]
+        assert own, known.full_id
+        if known.kind == "derivation":  # elsewhere ids may be computed
+            assert any(known.id in one.texts for one in own), known.full_id
+        assert set(wanted) <= set(slices.backwards(statements, wanted))
+    assert len(found) > 40
+
+
+@pytest.mark.slow
+def test_claims_of_every_paper_are_decided_as_in_the_ledger():
+    sys.path.insert(0, str(paths.ROOT / "bench"))
+    import claim_times
+
+    chosen = claim_times.sample(6, seed=1)
+    problems = {name: claim_times.decide(name, 300)[-1] for name in chosen}
+    assert problems == dict.fromkeys(chosen, "")

@@ -1,6 +1,5 @@
 """Runs as Slurm jobs: killed ones, a silent controller, a submitter that dies; on stand-ins for Slurm's programs."""
 
-import json
 import os
 import sys
 
@@ -8,7 +7,7 @@ import pytest
 
 import fake_slurm
 import workbooks
-from reproduce import cluster, paths, records
+from reproduce import arrays, cluster, needs, paths, records, slurm
 from reproduce.__main__ import main
 from reproduce.machine import python_path
 from reproduce.records import Task
@@ -50,6 +49,7 @@ def root(tmp_path, monkeypatch):
     monkeypatch.setenv("REPRO_RUNS", str(paths.RUNS))
     monkeypatch.setenv("SUBMITIT_LOG_LEVEL", "NOCONFIG")  # its import would close pytest's handlers
     monkeypatch.setattr(cluster, "_LOOK", 0.1)
+    needs._measured.cache_clear()
     return tmp_path
 
 
@@ -74,6 +74,7 @@ def at_look(monkeypatch, condition, action):
 
 
 def test_jobs_write_records_and_report_errors(root, capsys):
+    (root / "slurm/gpus").touch()
     wanted = [task(root, seed=seed) for seed in (1, 2)] + [
         task(root, "bad"),
         task(root, device="gpu"),
@@ -81,10 +82,10 @@ def test_jobs_write_records_and_report_errors(root, capsys):
     errors = cluster.submit(wanted, "short --account=lab --qos=long")
     assert list(errors) == [wanted[2].key] and "no such luck" in errors[wanted[2].key]
     assert records.look_up(wanted[1])["result"] == {"value": 1.0}
-    arrays = sent(root)
-    assert len(arrays) == 2 and all("--partition=short" in one for one in arrays)
-    assert all("--account=lab" in one and "--qos=long" in one for one in arrays)
-    assert "--gpus-per-node=0" in arrays[0] and "--gpus-per-node=1" in arrays[1]
+    orders = sent(root)
+    assert len(orders) == 2 and all("--partition=short" in one for one in orders)
+    assert all("--account=lab" in one and "--qos=long" in one for one in orders)
+    assert sorted("--gpus-per-node=1" in one for one in orders) == [False, True]
     assert "4 of 4 runs" in capsys.readouterr().out
     assert cluster.submit(wanted[:2], "short") == {} and len(sent(root)) == 2
 
@@ -112,8 +113,8 @@ def test_a_silent_controller_is_waited_for(root, monkeypatch, capsys):
             (root / "go").touch()
         return answer
 
-    ask = cluster._queue
-    monkeypatch.setattr(cluster, "_queue", queue)
+    ask = slurm.queue
+    monkeypatch.setattr(slurm, "queue", queue)
     at_look(monkeypatch, (root / "started").exists, down.touch)
     assert cluster.submit(wanted, "any") == {}
     assert looks.count(None) > cluster._GONE and records.look_up(wanted[0])
@@ -136,10 +137,89 @@ def test_a_second_submitter_waits_for_the_jobs_of_one_that_died(root, monkeypatc
     assert all(records.look_up(one) for one in wanted)
 
 
-def test_which_job_computes_which_run_is_noted(root):
+def test_which_job_computes_which_run_is_noted_before_it_is_sent(root, monkeypatch):
+    seen = []
+
+    def send(function, bundles, folder, parameters):
+        (note,) = arrays.notes().values()
+        seen.append((note["job"], note["bundles"], parameters["job_name"] in arrays.notes()))
+        return ask(function, bundles, folder, parameters)
+
+    ask = slurm.send
+    monkeypatch.setattr(slurm, "send", send)
     cluster.submit([task(root)], "any")
-    names = json.loads((paths.RUNS / ".slurm/jobs.json").read_text())
-    assert names == {task(root).key: "1"}
+    assert seen == [("", [[task(root).key]], True)]
+    assert [note["job"] for note in arrays.notes().values()] == ["1"]
+
+
+def test_a_queue_that_is_full_at_first_gets_smaller_arrays_later(root, monkeypatch):
+    sizes = []
+
+    def send(function, bundles, folder, parameters):
+        sizes.append(len(bundles))
+        if len(bundles) > 2:
+            raise slurm.RefusedError("Slurm temporarily unable to accept job")
+        return ask(function, bundles, folder, parameters)
+
+    ask = slurm.send
+    monkeypatch.setattr(slurm, "send", send)
+    monkeypatch.setattr(cluster, "_AGAIN", 0.1)
+    wanted = [task(root, seed=seed) for seed in range(4)]
+    assert cluster.submit(wanted, "any") == {} and sizes == [4, 2, 2]
+    assert all(records.look_up(one) for one in wanted)
+
+
+def test_a_refusal_for_good_is_an_error_at_once(root, monkeypatch):
+    def send(*_):
+        raise slurm.RefusedError("sbatch: error: Invalid account or account/partition combination")
+
+    monkeypatch.setattr(slurm, "send", send)
+    (error,) = cluster.submit([task(root)], "any").values()
+    assert error.startswith("Slurm refused the job: sbatch: error: Invalid account")
+
+
+def test_a_job_that_cannot_start_is_cancelled(root, monkeypatch):
+    cancelled = []
+    held = slurm.Job("any", "PENDING", "PartitionTimeLimit")
+    ask = slurm.queue
+    monkeypatch.setattr(slurm, "queue", lambda: dict.fromkeys(ask() or {}, held))
+    monkeypatch.setattr(slurm, "cancel", cancelled.extend)
+    (error,) = cluster.submit([task(root, "slow")], "any").values()
+    assert cancelled == ["1"] and "it cannot start: PartitionTimeLimit" in error
+    fake_slurm.kill(root / "slurm", "1")
+
+
+def test_options_of_the_user_win(root):
+    (array,) = arrays.arrays([task(root)], gpus=False, alone=set())
+    asked = array.parameters("name", "any", {"time": "2-12", "mem": "3G", "cpus-per-task": "2"})
+    assert asked["time"] == 3600 and asked["cpus_per_task"] == 1
+    assert asked["additional_parameters"] == {"mem": "3G", "cpus_per_task": "2"}
+    (array,) = arrays.arrays([task(root, device="auto")], gpus=True, alone=set())
+    assert array.parameters("name", "any", {})["gpus_per_node"] == 1
+    assert "gpus_per_node" not in array.parameters("name", "any", {"gres": "gpu:a100:1"})
+
+
+def test_short_runs_share_a_job_and_lost_ones_do_not(root, monkeypatch):
+    monkeypatch.setattr(needs, "of", lambda one: needs.Need(40.0, 500.0, False, "measured"))
+    wanted = [task(root, seed=seed) for seed in range(5)]
+    (array,) = arrays.arrays(wanted, gpus=False, alone={wanted[0].key})
+    assert sorted(len(bundle) for bundle in array.bundles) == [1, 1, 3]
+    assert sorted(t.seed for bundle in array.bundles for t in bundle) == [0, 1, 2, 3, 4]
+    assert (wanted[0],) in array.bundles and (array.minutes, array.gib) == (10, 1)
+
+
+@pytest.mark.parametrize(
+    ("limit", "minutes"),
+    [("90", 90), ("1:30", 2), ("8:00:00", 480), ("2-12", 3600), ("2-12:30", 3630), ("0:30", 1)],
+)
+def test_time_limits(limit, minutes):
+    assert slurm.minutes(limit) == minutes
+
+
+@pytest.mark.parametrize("where", ["any --time=soon", "any --time=0"])
+def test_a_time_limit_of_another_form_is_refused(root, where):
+    with pytest.raises(ValueError, match="--time must be"):
+        cluster.submit([task(root)], where)
 
 
 @pytest.mark.parametrize("where", ["", "--account=lab", "any account=lab"])

@@ -20,7 +20,9 @@ ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 LOCK = (ROOT / "requirements.lock").read_text()
 EXTRAS = PROJECT["optional-dependencies"]
-DIRECT = [Requirement(text) for name in ("workbook", "bench", "slurm") for text in EXTRAS[name]]
+DIRECT = [
+    Requirement(text) for name in ("workbook", "bench", "site", "slurm") for text in EXTRAS[name]
+]
 OF_TORCH = re.compile(r"nvidia-|cuda-|triton$")
 """Packages of torch's CUDA build, which torch pins itself."""
 
@@ -76,7 +78,7 @@ def test_what_is_imported_is_a_direct_dependency():
     names = {canonicalize_name(one.name) for one in DIRECT}
     owners = packages_distributions()
     own = {"repro", "reproduce", *sys.stdlib_module_names}
-    own |= {path.stem for top in ("tests/helpers", "bench") for path in (ROOT / top).glob("*.py")}
+    own |= {path.stem for top in ("tests/helpers", "bench") for path in (ROOT / top).rglob("*.py")}
     for path in (
         p
         for folder in ("src", "reproduce", "bench", "tests")

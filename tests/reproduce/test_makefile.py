@@ -34,6 +34,7 @@ MAKE = {
         "LAB",
         "FULL",
         "SECONDS",
+        "DRY",
     )
 }
 
@@ -60,6 +61,7 @@ def test_help_explains_every_target():
         (["all", "JOBS=3"], "run --profile quick --jobs 3"),
         (["all", "PROFILE=desk", "JOBS=3"], "run --profile desk --jobs 3"),
         (["paper", "JOBS=1"], "run --profile paper --jobs 1"),
+        (["paper", "DRY=1"], "plan --profile paper"),
         (
             ["fig/random_participation/fig1", "JOBS=1"],
             "run --profile quick --jobs 1 random_participation/fig1",
@@ -89,6 +91,7 @@ def test_calls(arguments, command):
     [
         ([], "--jobs 2"),
         (["IDS=ddpsa", "SAMPLE=60", "SEED=3"], "--jobs 2 --sample 60 --seed 3 ddpsa"),
+        (["IDS=mspafl", "SHARE=0.2"], "--jobs 2 --share 0.2 mspafl"),
     ],
 )
 def test_mutants(arguments, options):
@@ -100,6 +103,11 @@ def test_faults():
     told = make("-n", "faults", "FULL=1", "SECONDS=9", "SEED=3").strip()
     assert told.endswith("bench/faults.py --full --seconds 9 --seed 3")
     assert make("-n", "faults").strip().endswith("bench/faults.py")
+
+
+def test_slurm():
+    told = make("-n", "test-slurm", "FULL=1", "SEED=3").strip()
+    assert told == "sh reproduce/python.sh bench/slurm --full --seed 3"
 
 
 def test_lessons():

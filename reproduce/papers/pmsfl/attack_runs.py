@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from reproduce.papers.pmsfl.attackers import Attackers
 from reproduce.papers.pmsfl.federations import load_clients
 from reproduce.papers.pmsfl.image_quality import linked, margin, psnr, relative_distance, ssim
 from reproduce.papers.pmsfl.persistent import PersistentAttackers
-from reproduce.papers.pmsfl.victims import Batch, Noise, Victim, accelerator, batch_of
+from reproduce.papers.pmsfl.victims import Batch, Noise, Victim, accelerator, batch_of, precise
 
 RUN = "pmsfl/attack"
 
@@ -86,7 +87,15 @@ def attack_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
     """
     _check(config)
     device = accelerator()
-    data = load_clients(config["data"], clients=config["clients"], seed=seed)
+    with precise(device) as precision:
+        data = load_clients(config["data"], clients=config["clients"], seed=seed)
+        data = replace(data, inputs=data.inputs.astype(precision))
+        return _attacked(config, data, seed, device)
+
+
+def _attacked(
+    config: dict[str, Any], data: ClientData, seed: int, device: torch.device
+) -> dict[str, Any]:
     batch = batch_of(data, config["images"], device)
     victim = Victim(config, data, "splitfed", seed, device)
     entropy: list[float] = []

@@ -184,6 +184,91 @@ def sampled_bit(scores: ArrayLike, shares: Mapping[float, ArrayLike], exact: Arr
     return fig
 
 
+def averaged_views(views: Sequence[int], errors: ArrayLike, guess: tuple[float, float]) -> Figure:
+    """Section 5: an attacker who averages over masks, against one who inverts a guess.
+
+    Args:
+        views: smashed vectors of one input that are averaged, shape (k,).
+        errors: relative error of the reconstruction, shape (k,).
+        guess: relative error of inverting a guess, and the bound (29).
+    """
+    fig, ax = plt.subplots(figsize=SIZE)
+    style.curve(ax, views, errors, 0, label="averages its views", marks=9)
+    inverted = {"color": style.PALETTE[1], "ls": style.DASHES[1]}
+    ax.axhline(guess[0], **inverted, label="inverts a guess (Theorem 1)")
+    ax.axhline(guess[1], color=style.MUTED, ls=style.DASHES[2], label="bound (29)")
+    ax.set(
+        title="a random layer, 64 inputs to 512 outputs, masks at 1/2",
+        xlabel="views of one input",
+        ylabel="error / |x|",
+        xscale="log",
+        yscale="log",
+    )
+    ax.minorticks_off()
+    ax.set_xticks(views, [f"{v:g}" for v in views])
+    shown = [v for v in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0) if np.min(errors) <= 1.5 * v]
+    ax.set_yticks(shown, [f"{v:g}" for v in shown])
+    _legends(ax)
+    return fig
+
+
+def amplified(dimension: ArrayLike, theorem: Mapping[float, ArrayLike], one: Mapping) -> Figure:
+    """Section 6: what a mask takes off the epsilon of smashed data, by the number of its weights.
+
+    Args:
+        dimension: weights under the mask, shape (k,).
+        theorem: margin c -> Theorem 2 at each dimension, shape (k,).
+        one: margin c -> (what one weight attains, what is proved for every dimension).
+    """
+    fig, ax = plt.subplots(figsize=SIZE)
+    for k, (c, values) in enumerate(theorem.items()):
+        look = {"color": style.PALETTE[k]}
+        style.curve(ax, dimension, values, k, label=f"Theorem 2, c = {c:g}")
+        ax.axhline(one[c][0], **look, ls=DOTS, lw=1.2, label=f"attained, c = {c:g}")
+        ax.axhline(one[c][1], **look, ls=style.DASHES[3], lw=1, label=f"proved, c = {c:g}")
+    ax.set(title="smashed data, ε = 1", xlabel="weights d", ylabel="ε behind the mask")
+    ax.set_xticks(np.asarray(dimension)[1::2])
+    _fonts(ax)
+    ax.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5))
+    return fig
+
+
+def uploads_and_runs(
+    masks: tuple[ArrayLike, Mapping[float, ArrayLike]],
+    totals: tuple[ArrayLike, Mapping[str, ArrayLike]],
+    *,
+    resnet: int,
+    budget: float,
+) -> Figure:
+    """Sections 7 and 8: noisy masks by their size, and the total of a run.
+
+    Args:
+        masks: parameters d, and claimed epsilon -> exact epsilon at each d.
+        totals: rounds with a client, and name -> total epsilon.
+        resnet: parameters of its bottom.
+        budget: stated epsilon of smashed data.
+    """
+    fig, (left, right) = plt.subplots(1, 2, figsize=(SIZE[0], 3.0))
+    for k, (claimed, values) in enumerate(masks[1].items()):
+        style.curve(left, masks[0], values, k, label=f"exact, {claimed:g} claimed")
+        left.axhline(claimed, color=style.PALETTE[k], ls=DOTS, lw=1.2)
+    left.axvline(resnet, color=style.MUTED, lw=0.8)
+    look = {"textcoords": "offset points", "ha": "right", "fontsize": 8, "color": style.MUTED}
+    left.annotate("ResNet", (resnet, 0.2), (-3, 0), **look)
+    left.set(title="(a) noisy masks, (70)", xlabel="parameters d", ylabel="ε")
+    for k, (name, values) in enumerate(totals[1].items()):
+        style.curve(right, totals[0], values, k, label=name)
+    right.axhline(budget, color=style.MUTED, ls=DOTS, label="stated budget")
+    right.set(
+        title="(b) SplitFed-DP, CIFAR-100", xlabel="rounds with this client", ylabel="total ε"
+    )
+    for ax in (left, right):
+        ax.set(xscale="log", yscale="log")
+    right.set_ylim(top=3e3)  # room for the legend
+    _legends(left, right)
+    return fig
+
+
 def _two() -> tuple[Figure, Sequence[Axes]]:
     return plt.subplots(1, 2, figsize=SIZE)
 

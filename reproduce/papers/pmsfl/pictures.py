@@ -10,10 +10,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import PlaceHolderLayoutEngine
-from matplotlib.ticker import PercentFormatter
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 from numpy.typing import ArrayLike, NDArray
 
-from repro.accounting.pmsfl import printed, releases
 from repro.report import style
 from reproduce.papers.pmsfl import compare
 from reproduce.papers.pmsfl.tables import CONTROL
@@ -187,7 +186,11 @@ def _accuracy_curves(
         ax.plot(1.02 * evaluated[-1], papers[name], mark, clip_on=False, **ring)
     if "fitted" in accuracy:
         style.mean_and_spread(
-            ax, evaluated, accuracy["fitted"], len(papers), label=labels["fitted"]
+            ax,
+            evaluated,
+            accuracy["fitted"],
+            len(papers),
+            label=labels["fitted"].replace(", ", ",\n"),
         )
     alone = accuracy[CONTROL][:, -1].mean()
     ax.axhline(alone, color=style.PALETTE[4], linestyle=style.DASHES[4], label="local only")
@@ -195,11 +198,11 @@ def _accuracy_curves(
     ax.plot([], [], "o", markerfacecolor="none", markeredgecolor="black", label="paper, at its end")
     ax.set(xlabel="round", ylabel="test accuracy", xlim=(0, 1.04 * evaluated[-1]))
     top = max(c.max() for c in (*accuracy.values(), np.array([*papers.values()])))
-    ax.set_ylim(0, 1.45 * top)  # room for the legend
-    ax.set_yticks(np.arange(0, min(1.0, 1.45 * top) + 1e-9, 0.2 if top > 0.6 else 0.1))
+    ax.set_ylim(0, 1.55 * top)  # room for the legend
+    ax.set_yticks(np.arange(0, min(1.0, 1.55 * top) + 1e-9, 0.2 if top > 0.6 else 0.1))
     ax.set_title("(a) accuracy", fontsize=9.5)
     ax.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
-    ax.legend(fontsize=7, ncols=2, loc="upper left")
+    ax.legend(fontsize=7, ncols=2, loc="upper left", columnspacing=1, handlelength=1.8)
 
 
 def agreement_and_ratio(
@@ -246,8 +249,8 @@ def agreement_and_ratio(
             ax.plot(at, paper, "o", markersize=7, **ring)
             if ax is axes[0]:
                 words = f"paper's best: {100 * paper:.1f} %"
-                beside = {"textcoords": "offset points", "va": "center", "fontsize": 7.5}
-                ax.annotate(words, (at, paper), (8, 0), color=style.PALETTE[1], **beside)
+                above = {"textcoords": "offset points", "ha": "center", "fontsize": 7.5}
+                ax.annotate(words, (at, paper), (0, 6), color=style.PALETTE[1], **above)
         ax.set_xticks(places, [f"{value:g}" for value in values])
         ax.set(xlabel=title, xlim=(-0.4, len(values) - 0.3))
     axes[0].set_ylabel("test accuracy at the end")
@@ -262,6 +265,7 @@ def agreement_and_ratio(
             0.02, 0.02, f"{words} (below the axis)", fontsize=7.5, transform=axes[1].transAxes,
             color=style.PALETTE[2],
         )  # fmt: skip
+    axes[0].yaxis.set_major_locator(MaxNLocator(nbins=8, steps=[1, 2, 5, 10]))  # no half per cents
     axes[0].yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
     return fig
 
@@ -282,73 +286,3 @@ def _interval_row(ax: Axes, values: NDArray, row: int, label: str | None = None)
 
 
 # Bounds -------------------------------------------------------------------------------------------
-
-
-def privacy_overview(
-    averaged: tuple[Sequence[int], ArrayLike],
-    guess: tuple[float, float],
-    exact_masks: tuple[ArrayLike, Mapping[float, ArrayLike]],
-    totals: tuple[ArrayLike, Mapping[str, ArrayLike]],
-    *,
-    resnet: int,
-    budget: float,
-) -> Figure:
-    """The picture of the derivations: reconstruction, smashed data, noisy masks, whole runs.
-
-    Args:
-        averaged: views of one input, and the relative error of averaging them.
-        guess: relative error of inverting a guess, and the bound (29).
-        exact_masks: parameters d, and claimed epsilon -> exact epsilon at each d.
-        totals: rounds with a client, and name -> total epsilon.
-        resnet: parameters of its bottom.
-        budget: stated epsilon of smashed data.
-    """
-    fig, axes = plt.subplots(2, 2, figsize=(PAGE, 6.0))
-    top, theorem, masks_panel, run_panel = axes.ravel()
-    style.curve(top, *averaged, 0, label="averages its views", marks=9)
-    inverted = {"color": style.PALETTE[1], "ls": style.DASHES[1]}
-    top.axhline(guess[0], **inverted, label="inverts a guess (Theorem 1)")
-    top.axhline(guess[1], color=style.MUTED, ls=style.DASHES[2], label="bound (29)")
-    top.set(
-        title="(a) reconstruction, 64 to 512", xlabel="views of one input", ylabel="error / |x|"
-    )
-    small = np.arange(1, 13)
-    for k, c in enumerate((0.1, 0.3)):
-        formula = printed.smashed_epsilon(1.0, dimension=small, floor=c)
-        style.curve(theorem, small, formula, k, label=f"Theorem 2, c = {c:g}")
-        attained = float(releases.masked_laplace_epsilon(1.0, keep=1 - c))
-        proved = float(releases.masked_laplace_bound(1.0, keep=1 - c))
-        look = {"color": style.PALETTE[k]}
-        theorem.axhline(attained, **look, ls=(0, (1, 2)), lw=1.2, label=f"attained, c = {c:g}")
-        theorem.axhline(proved, **look, ls=style.DASHES[3], lw=1, label=f"proved, c = {c:g}")
-    theorem.set(title="(b) smashed data, ε = 1", xlabel="parameters d", ylabel="ε behind the mask")
-    for k, (claimed, values) in enumerate(exact_masks[1].items()):
-        style.curve(masks_panel, exact_masks[0], values, k, label=f"exact, {claimed:g} claimed")
-        masks_panel.axhline(claimed, color=style.PALETTE[k], ls=(0, (1, 2)), lw=1.2)
-    masks_panel.axvline(resnet, color=style.MUTED, lw=0.8)
-    masks_panel.annotate(
-        "ResNet",
-        (resnet, 0.2),
-        (-3, 0),
-        textcoords="offset points",
-        ha="right",
-        fontsize=8,
-        color=style.MUTED,
-    )
-    masks_panel.set(title="(c) noisy masks, (70)", xlabel="parameters d", ylabel="ε")
-    for k, (name, values) in enumerate(totals[1].items()):
-        style.curve(run_panel, totals[0], values, k, label=name)
-    run_panel.axhline(budget, color=style.MUTED, ls=(0, (1, 2)), label="stated budget")
-    run_panel.set(
-        title="(d) SplitFed-DP, CIFAR-100", xlabel="rounds with this client", ylabel="total ε"
-    )
-    for axis in (top, masks_panel, run_panel):
-        axis.set(xscale="log", yscale="log")
-    top.set_ylim(bottom=3e-3)  # room for the legends
-    run_panel.set_ylim(top=3e3)
-    theorem.set_xticks(range(2, 13, 2))
-    corners = ("lower left", "lower right", "upper left", "upper left")
-    for axis, corner in zip(axes.ravel(), corners, strict=True):
-        axis.title.set_fontsize(9.5)
-        axis.legend(fontsize=7, loc=corner)
-    return fig

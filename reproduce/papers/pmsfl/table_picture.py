@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
@@ -180,7 +180,13 @@ def blocks(
             stated = paper.get((key, method))
             percent = None if stated is None else 100 * stated
             verdict = verdicts.get((key, method), "")
-            rows.append(Row(titles[method], percent, interval(ends[method]), verdict))
+            rows.append(Row(titles[method], percent, _accuracy(ends[method]), verdict))
         below = f"ours: {names[key]}; own majority {100 * trivial[key]:.1f} %"
         made.append(Block(SETTINGS[key].title, below, rows))
     return made
+
+
+def _accuracy(runs: NDArray) -> Interval:
+    """The mean over seeds with its interval, which ends at 0 and at 100 %: no accuracy lies beyond."""
+    found = interval(runs)
+    return replace(found, low=max(found.low, 0.0), high=min(found.high, 1.0))

@@ -280,6 +280,17 @@ def sources(results: Sequence[Mapping[str, Any]]) -> str:
     return "; ".join(described)
 
 
+def fitted_words(parameters: Mapping[str, Any]) -> str:
+    """What "SplitFed-DP, less noise" is, for a caption; "" where it is not run."""
+    if not parameters["fitted_epsilon"]:
+        return ""
+    fitted, printed = (
+        f"{parameters[a]:g} for an activation and {parameters[b]:g} for the updates"
+        for a, b in (("fitted_epsilon", "fitted_update_epsilon"), _BUDGETS)
+    )
+    return f" SplitFed-DP, less noise: ε = {fitted}, our choice, in place of the printed {printed}."
+
+
 def commits(records: Sequence[Mapping[str, Any]], profile: str) -> str:
     """The commits that published records were made with, for a caption; "" for quick runs."""
     if profile == "quick":

@@ -12,9 +12,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-import repro.accounting.partitioning.prices as moment_bounds
 from repro.accounting import BalancedIterationSubsampling, ModelSplitting
-from repro.accounting.partitioning.ratio import BalancedRatio
 
 EPSILON = np.array([0.0, 0.5, 1.5])
 DIRECTIONS = ("remove", "add")
@@ -157,32 +155,6 @@ def test_monte_carlo_at_settings_of_its_own(size, k, a, direction):
         mean, error = gain.mean(), gain.std() / np.sqrt(draws)
         low, high = (run.delta(epsilon, method=m, direction=direction) for m in ("lower", "upper"))
         assert low - 4 * error - 1e-9 <= mean <= high + 4 * error + 1e-9
-
-
-# ---- the guard of the moment bounds -----------------------------------------------------------------
-
-
-@pytest.mark.parametrize("a, size, k", [(0.5, 10, 4), (1.5, 6, 3)])
-@pytest.mark.parametrize("put", [False, True])
-@pytest.mark.parametrize("upper", [False, True])
-def test_the_margin_covers_what_a_finer_grid_finds(a, size, k, put, upper, monkeypatch):
-    """Every rule: half of the margin on the usual grid against none on one 16 times as fine."""
-    known = BalancedRatio(a, size, k).rules._replace(noise=0.0)
-    strikes = (-1 if put else 1) * np.linspace(0, 3, 3)
-    monkeypatch.setattr(moment_bounds, "_MOST_POINTS", 10**6)
-
-    def prices(margin, finer):
-        monkeypatch.setattr(moment_bounds, "_MARGIN", margin)
-        monkeypatch.setattr(moment_bounds, "_PER_WIDTH", 12 * finer)
-        monkeypatch.setattr(moment_bounds, "_SPACING", 0.02 / finer)
-        return moment_bounds._prices(known, known.rules[:6], strikes, put, upper)
-
-    usual, fine = prices(5e-3, 1), prices(0.0, 16)
-    both = np.isfinite(usual) & np.isfinite(fine)
-    assert both.mean() > 0.5
-    gap = (usual[both] - fine[both]) * (1 if upper else -1)
-    assert np.all(gap >= -1e-12)
-    assert np.max(gap) > 0
 
 
 # ---- model splitting: overlapping submodels, and the reverse direction ------------------------------

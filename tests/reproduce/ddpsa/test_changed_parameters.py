@@ -85,8 +85,20 @@ def execute(monkeypatch):
         ),
         pytest.param(
             "derivations",
-            {"epsilon": 1.0, "servers": 2, "modulus": 5, "clients": [2, 4], "pieces": 6},
+            {"epsilon": 1.0, "servers": 2, "modulus": 5},
             "lemma-1",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "derivations-algorithm-2",
+            {"epsilon": 1.0, "servers": 2, "clients": [2, 4], "pieces": 6},
+            "alg-2-sums",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "derivations-runs-and-accuracy",
+            {"epsilon": 1.0, "servers": 2},
+            "system-linear",
             marks=pytest.mark.slow,
         ),
     ],

@@ -141,6 +141,34 @@ def test_table_1_with_other_seeds_and_settings(seeds, left_out):
     plt.close(fig)
 
 
+def test_less_noise_is_told_where_it_is_run():
+    """Caption and story name the noise of the extra row, and what it costs beside the paper's."""
+    figure = catalogue.figure("pmsfl/table1")
+    told = tables.fitted_words(figure.parameters("long"))
+    assert "ε = 3 for an activation and 500 for the updates" in told
+    assert "in place of the printed 0.1 for an activation and 5 for the updates" in told
+    assert tables.fitted_words(figure.parameters("desk")) == ""
+
+    papers = {
+        ("femnist", m): a for m, a in (("pmsfl", 0.8), ("splitfed", 0.7), ("splitfed_dp", 0.6))
+    }
+    met = {f"{kind}-femnist": (True, "") for kind in ("real", "learns", "converged", "baseline")}
+    ends = {m: np.full(5, a) for m, a in (("pmsfl", 0.7), ("splitfed", 0.6), ("splitfed_dp", 0.1))}
+    assert "less noise" not in stories.table1({"femnist": ends}, papers, met)[1]
+    found = stories.table1({"femnist": {**ends, tables.FITTED: np.full(5, 0.55)}}, papers, met)[1]
+    assert found.endswith(
+        "with less noise it loses 5.0 [5.0, 5.0] points (the paper's loses 10.0)."
+    )
+
+
+def test_no_interval_of_an_accuracy_passes_0_or_100_per_cent():
+    ends = {"femnist": {"pmsfl": np.array([0.2, 0.8]), "splitfed": np.array([0.44, 0.46])}}
+    block = table_picture.blocks(ends, {}, {}, {"femnist": "records"}, {"femnist": 0.1})[0]
+    wide, narrow = (row.ours for row in block.rows)
+    assert (wide.low, wide.mean, wide.high) == (0.0, 0.5, 1.0)
+    assert 0 < narrow.low < narrow.mean < narrow.high < 1
+
+
 def test_conditions_say_why_runs_cannot_decide():
     flat, rising = np.full((5, 9), 0.5), np.tile(np.linspace(0, 0.5, 9), (5, 1))
     noise = 0.01 * rng.random((5, 9))

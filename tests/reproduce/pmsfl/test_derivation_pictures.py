@@ -18,6 +18,11 @@ DRAWN = {
         np.array([1, 2, 4]), {0.3: (np.array([0.8, 0.9, 1.0]), 0.8)}, 1.0
     ),
     "gaussian_steps": lambda: pictures.gaussian_steps(X + 3, np.exp(X), np.exp(X), np.exp(X), 0.5),
+    "averaged_views": lambda: pictures.averaged_views([1, 2, 5], [0.5, 0.2, 0.1], (1.0, 0.2)),
+    "amplified": lambda: pictures.amplified(X, {0.1: X}, {0.1: (0.5, 0.6)}),
+    "uploads_and_runs": lambda: pictures.uploads_and_runs(
+        (np.exp(X), {1.0: np.exp(X)}), (np.exp(X), {"exact": np.exp(X)}), resnet=3, budget=1.0
+    ),
     "sampled_bit": lambda: pictures.sampled_bit(X, {1.0: X**2}, np.stack([X, X], axis=1)),
 }
 

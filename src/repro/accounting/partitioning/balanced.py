@@ -44,12 +44,10 @@ class BalancedIterationSubsampling(Mechanism):
     gradients of norm `clip` attain it, so P and Q are the truth. Removing the record is the worse
     direction at every epsilon, so "both" equals "remove".
 
-    What is proven of `"upper"` and `"lower"`, and what is only measured: they bracket the truth by
-    the argument of `repro.accounting.partitioning.ratio`, in which one step has no proof. The bounds
-    from moments take the extreme of a divided difference from a grid and enlarge it by 1 %
-    (`repro.accounting.partitioning.prices`). Finer grids move it by a fifth of that at most wherever
-    this was measured, but no theorem says so for all settings. The bounds by blocks and by the
-    disclosed subset, and the cases k = 1 and k = T, do not use that step.
+    `"upper"` and `"lower"` of delta and epsilon bracket the truth by the arguments of
+    `repro.accounting.partitioning.ratio` and `conditional`; no step is merely measured, but rounding of doubles and
+    of Fourier transforms is charged by an estimate and not by interval arithmetic. Two rules in the upper bound on
+    Renyi divergences have no proof (`ratio_renyi`); delta and epsilon do not use them.
 
     `"paper"` is the paper's account: bound (3) of Theorem 3.1 with d = T at the orders 2 to 256,
     converted by Proposition 2.3. It is valid although Lemma 3.18, on which its second term rests, is false:

@@ -42,6 +42,7 @@ __all__ = [
     "law_from_potential",
     "log_ratio",
     "lognormal",
+    "normal_masses",
     "product",
     "ratio_excess",
     "ratio_shortfall",
@@ -82,7 +83,7 @@ def lognormal(a: float, step: float, method: str, tail: float = TAIL) -> Law:
     first = int(np.floor((-(a**2) / 2 - a * reach) / step))
     last = int(np.ceil((a**2 / 2 + a * _REACH) / step))
     edge = np.arange(first, last + 1) * step / a
-    mass, moment = _between(edge + a / 2), _between(edge - a / 2)
+    mass, moment = normal_masses(edge + a / 2), normal_masses(edge - a / 2)
     if method == "lower":
         return _rounded(first, mass, moment, step, method, tail, 0.0, 0.0)
     below, above = edge[0], edge[-1]
@@ -94,7 +95,7 @@ def lognormal(a: float, step: float, method: str, tail: float = TAIL) -> Law:
     return law._replace(infinite=law.infinite + float(excess))
 
 
-def _between(z: np.ndarray) -> np.ndarray:
+def normal_masses(z: np.ndarray) -> np.ndarray:
     """Normal mass between consecutive ascending points, precise in both tails."""
     low, high = z[:-1], z[1:]
     return np.where(high <= 0, ndtr(high) - ndtr(low), ndtr(-low) - ndtr(-high))

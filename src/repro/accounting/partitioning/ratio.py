@@ -8,9 +8,7 @@ P is the mixture of the Gaussians centred at a times the 0-1 vectors with k ones
    centred mixture. M has mean 1, is the same variable for k and T - k in law, and is at least
    exp(-a^2 k (T - k) / (2 T)) by the inequality of the means. Its moments follow from those of L
    (see `moments`).
-2. *Moments suffice.* Given M, both hockey-stick divergences are prices of a call or put, smooth
-   functions of M: `prices` brackets their means.
-3. *Removing the record is the worse direction.* Under Q, log L is a convex function of a normal vector,
+2. *Removing the record is the worse direction.* Under Q, log L is a convex function of a normal vector,
    so P(log L <= t) is Phi of a concave function of t (Ehrhard's inequality): log L is distributed like
    u(S) with u convex. Of a Gaussian mechanism's loss, a linear function l of S, choose the slope at
    which the total variations agree. u - l is convex and both ratios have mean one, so they cross
@@ -18,9 +16,11 @@ P is the mixture of the Gaussians centred at a times the 0-1 vectors with k ones
    Hence delta(remove) >= delta(Gaussian) >= delta(add) at every epsilon >= 0. The same holds for every
    mixture of Gaussians of one covariance against one of them. Matching the moment of order b > 1
    instead gives D_a(P || Q) / a non-decreasing in a, and D_a(Q || P) / a <= D_b(P || Q) / b.
+3. *One additive statistic carries nearly all of L.* Its two laws bound both directions from below, and with the
+   second moment of L given the statistic they bound "remove" from above (see `conditional`).
 4. *Blocks.* A uniform k-subset is obtained by cutting a random permutation into k blocks and drawing
    one iteration in each; by joint convexity the composition of k allocations to 1 of about T / k
-   iterations dominates. This is coarser, and used where moments are too few or too large.
+   iterations dominates. This is coarser, and used for "add" at little noise.
 """
 
 from __future__ import annotations
@@ -29,37 +29,38 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 from dp_accounting.pld import privacy_loss_distribution as pld_lib
-from scipy.special import gammaln
+from scipy.special import gammaln, ndtri
 
 from repro.accounting._gaussian import log_shift_divergence
 from repro.accounting._losses import RUN_ERROR, profile
 from repro.accounting._pld import one_sided, self_composition
 from repro.accounting._renyi import log_mean_exp
 from repro.accounting.partitioning.blocks import LARGEST_SHIFT, block_law, ratio_losses
+from repro.accounting.partitioning.conditional import ConditionalRatio
 from repro.accounting.partitioning.laws import Law, law_from_potential
 from repro.accounting.partitioning.moments import log_moments, work
-from repro.accounting.partitioning.prices import RatioRules, log_price, ratio_rules
-from repro.accounting.partitioning.statistic import AdditiveTest
+from repro.accounting.partitioning.power_means import RatioRules, ratio_rules
 
 __all__ = ["SMALLEST_SHIFT", "BalancedRatio", "balanced_ratio"]
 
 #: Below this many standard deviations M differs from one by less than rounding can tell.
 SMALLEST_SHIFT = 1e-5
-_NODES = 7  # most nodes of the rule in the place of a lognormal
-_MOST_NODES = 16  # the same for Renyi divergences
+_NODES = 7  # most nodes of the rule in the place of a lognormal, for quadrature rules of M
+_MOST_NODES = 16  # the same for whole orders
 _WORK = 4e8  # multiplications that its moments may cost
-_MOMENTS = 13  # most moments used for prices
+_MOMENTS = 13  # most moments used for rules
 _LARGEST = 250.0  # log of the largest moment used
 _PRECISE = 1e-9  # relative error of moments beyond which they are not used
 _CONVOLVED = 4e-15  # error of delta through at most two Fourier transforms, besides that per run
-_CLOSE = 0.01  # gap of log delta above which blocks and tests are consulted
-_NEGLIGIBLE = -60.0  # log delta below which they are not
+_CLOSE = 1e-7  # gap of log delta between the simplest bounds above which others are consulted
+_WIDE = 0.1  # the same of "add", for blocks
+_NEGLIGIBLE = -45.0  # log delta below which they are not
 _BLOCK_STEP = 1 / 60  # grid of block losses in standard deviations of the whole
 _LAW = {"upper": 1 / 40, "lower": 1 / 400}  # steps of laws in standard deviations of log L
 _LAW_TAIL = np.log(1e-20)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=32)
 def balanced_ratio(a: float, iterations: int, participations: int) -> BalancedRatio:
     """One object per setting, so that moments and laws are computed once."""
     return BalancedRatio(a, iterations, participations)
@@ -70,7 +71,6 @@ class BalancedRatio:
 
     def __init__(self, a: float, iterations: int, participations: int) -> None:
         self.a, self.size, self.k = a, iterations, participations
-        self._priced: dict[tuple[float, str, bool], np.ndarray] = {}
         self.width = a * participations / np.sqrt(iterations)
         self.log_min = -(a**2) * participations * (iterations - participations) / (2 * iterations)
 
@@ -92,7 +92,7 @@ class BalancedRatio:
 
     @cached_property
     def log_moments(self) -> tuple[np.ndarray, float]:
-        """log E M^n for n = 0, 1, 2, ..., as many as bounds on prices can use, and their error."""
+        """log E M^n for n = 0, 1, 2, ..., as many as quadrature rules can use, and their error."""
         return self._moments(_NODES)
 
     @cached_property
@@ -127,7 +127,7 @@ class BalancedRatio:
         """Quadrature rules of M, from its moments."""
         if self.usable_moments is None:
             return None
-        return ratio_rules(self.usable_moments, self.log_min, self.width, self.log_moments[1])
+        return ratio_rules(self.usable_moments, self.log_min, self.log_moments[1])
 
     @cached_property
     def blocks(self) -> pld_lib.PrivacyLossDistribution | None:
@@ -149,56 +149,46 @@ class BalancedRatio:
         return self_composition(once, count)
 
     @cached_property
-    def tests(self) -> list[AdditiveTest]:
-        """Explicit statistics: small T wants a smaller rate in the loss that is summed."""
-        odds = (0.0, -1.0, -2.0, -3.0) if self.size <= 50 else (0.0, -0.5)
-        # With hardly any noise there would be too many lattice points; more noise tells less.
-        a = min(self.a, LARGEST_SHIFT)
-        return [AdditiveTest(a, self.size, self.k, x) for x in odds[: 1 + 400 // self.size]]
+    def conditional(self) -> ConditionalRatio | None:
+        """Bounds from an additive statistic; None where hardly any or nearly nothing is hidden by noise."""
+        if not SMALLEST_SHIFT <= self.a <= LARGEST_SHIFT:
+            return None
+        return ConditionalRatio(self.a, self.size, self.k, self.deviation)
+
+    @cached_property
+    def log_variation(self) -> float:
+        """Upper bound on the log of the total variation distance of P and Q."""
+        return float(self.log_delta(np.zeros(1), "remove", "upper")[0])
 
     def log_delta(self, epsilon: np.ndarray, direction: str, method: str) -> np.ndarray:
         """Bound on log delta at epsilon >= 0, shape (n,)."""
-        upper = self._by_moments(epsilon, direction, upper=True)
         # A disclosed subset leaks more; by Jensen's inequality the mean centre alone leaks less.
-        upper = np.minimum(upper, log_shift_divergence(self.a * np.sqrt(self.k), epsilon))
+        upper = log_shift_divergence(self.a * np.sqrt(self.k), epsilon)
         lower = log_shift_divergence(self.width, epsilon)
-        lower = np.maximum(lower, self._by_moments(epsilon, direction, upper=False))
-        if direction == "add" and method == "upper":
-            upper = np.minimum(upper, self.log_delta(epsilon, "remove", "upper"))
+        bound = upper if method == "upper" else lower
         wide = (upper > lower + _CLOSE) & (upper > _NEGLIGIBLE)
-        if np.any(wide) and self.a >= SMALLEST_SHIFT:
-            better = self._refined(epsilon[wide], direction, method)
-            if method == "upper":
-                upper[wide] = np.minimum(upper[wide], better)
-            else:
-                lower[wide] = np.maximum(lower[wide], better)
-        return np.maximum(upper, lower) if method == "upper" else np.minimum(upper, lower)
-
-    def _refined(self, epsilon: np.ndarray, direction: str, method: str) -> np.ndarray:
-        """The block bound, or that of the explicit statistics."""
-        with np.errstate(divide="ignore"):
+        if np.any(wide) and self.conditional is not None:
             if method == "lower":
-                return np.log(np.max([x.delta(epsilon, direction) for x in self.tests], axis=0))
-            if self.blocks is None:
-                return np.zeros(epsilon.shape)
-            found = profile(one_sided(self.blocks, direction)[0], epsilon)
-            return np.log(found + (_CONVOLVED + RUN_ERROR * self.k if self.k > 1 else 0.0))
+                with np.errstate(divide="ignore"):
+                    better = np.log(self.conditional.lower(epsilon[wide], direction))
+                bound[wide] = np.minimum(np.maximum(lower[wide], better), upper[wide])
+            else:
+                better = np.log(self.conditional.upper(epsilon[wide]))
+                bound[wide] = np.maximum(np.minimum(upper[wide], better), lower[wide])
+        if direction == "add" and method == "upper":
+            bound = np.minimum(bound, self._add_above(epsilon, lower))
+        return bound
 
-    def _by_moments(self, epsilon, direction, *, upper):
-        if epsilon.size != 1:
-            return self._prices(epsilon, direction, upper)
-        # The searches for epsilon start from the same points for every method.
-        key = float(epsilon[0]), direction, upper
-        if key not in self._priced:
-            self._priced[key] = self._prices(epsilon, direction, upper)
-        return self._priced[key].copy()
-
-    def _prices(self, epsilon: np.ndarray, direction: str, upper: bool) -> np.ndarray:
-        if self.rules is None:
-            return np.full(epsilon.shape, np.inf if upper else -np.inf)
-        if direction == "remove":
-            return log_price(self.rules, epsilon, put=False, upper=upper)
-        return epsilon + log_price(self.rules, -epsilon, put=True, upper=upper)
+    def _add_above(self, epsilon: np.ndarray, lower: np.ndarray) -> np.ndarray:
+        """Further upper bounds for "add": the Gaussian mechanism of the same total variation, and blocks."""
+        shift = -2 * ndtri(-np.expm1(self.log_variation) / 2)
+        bound = log_shift_divergence(shift, epsilon)
+        wide = (bound > lower + _WIDE) & (bound > _NEGLIGIBLE)
+        if np.any(wide) and self.blocks is not None and self.a >= SMALLEST_SHIFT:
+            found = profile(one_sided(self.blocks, "add")[0], epsilon[wide])
+            found = np.log(found + (_CONVOLVED + RUN_ERROR * self.k))
+            bound[wide] = np.minimum(bound[wide], found)
+        return bound
 
     @lru_cache(maxsize=2)  # noqa: B019
     def law(self, method: str) -> Law:

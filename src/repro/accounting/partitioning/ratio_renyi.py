@@ -44,7 +44,7 @@ import numpy as np
 from scipy.special import expit, gammaln, i0e
 
 from repro.accounting._gaussian import log_sum
-from repro.accounting.partitioning.prices import log_power_means
+from repro.accounting.partitioning.power_means import log_power_means
 from repro.accounting.partitioning.printed import forward_bound, poisson_rdp
 from repro.accounting.partitioning.ratio import BalancedRatio
 

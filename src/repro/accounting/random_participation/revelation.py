@@ -1,7 +1,7 @@
 """Upper bound for one iteration of two-level sampling: reveal all drawn records but one.
 
 The statement (partial revelation with groups of two sizes; proof and numerical checks in
-`notebooks/random_participation/derivations.ipynb`). Let the client hold d >= 1 other records, b_k be the
+`notebooks/random_participation/derivations-repaired.ipynb`). Let the client hold d >= 1 other records, b_k be the
 Binomial(d, q) weights, and in units of the noise let x be the differing record's gradient and h one other.
 With the weights of `repro.accounting._weights` and M(z) = N(z + x) - w1 N(z) ("remove"; "add" has
 M(z) = N(z) - w1 N(z + x)), for any shares A_k + B_{k-1} = b_k >= 0 of the sizes k = 0 ... d

@@ -1,7 +1,7 @@
 """Upper bound for one iteration of two-level sampling: reveal the count, share out the rest.
 
 The statement that is implemented (the repaired Theorem 4.1; proof in
-`notebooks/random_participation/derivations.ipynb`). Let the client hold d other records and let
+`notebooks/random_participation/derivations-repaired.ipynb`). Let the client hold d other records and let
 b_i be the Binomial(d, q) weights. For every choice of gradients of norm at most C and every
 alpha >= 1
 
