@@ -253,7 +253,8 @@ def site(options: Any) -> int:
 
 
 COMMANDS = {
-    command.__name__: command for command in (run, sweep, plan, publish, data, test, verify, site, bench)
+    command.__name__: command
+    for command in (run, sweep, plan, publish, data, test, verify, site, bench)
 }
 
 
