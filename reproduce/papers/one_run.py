@@ -25,7 +25,18 @@ from repro.attacks.one_run import (
 from reproduce.notebook import Workbook
 from reproduce.papers.auditing import Profile
 
-__all__ = ["Found", "Single", "coins", "conclude", "decide", "numbers", "summary", "table", "tasks"]
+__all__ = [
+    "Found",
+    "Single",
+    "caveat",
+    "coins",
+    "conclude",
+    "decide",
+    "numbers",
+    "summary",
+    "table",
+    "tasks",
+]
 
 
 @dataclass(frozen=True)
@@ -158,6 +169,19 @@ def table(found: Mapping[str, Found]) -> pd.DataFrame:
         for name, one in found.items()
     }
     return pd.DataFrame(rows).T
+
+
+def caveat(found: Mapping[str, Found]) -> str:
+    """A sentence for the caption where a Gaussian bound is above the upper one; "" where none is."""
+    over = [
+        name for name, one in found.items() if one.gaussian is not None and one.gaussian > one.upper
+    ]
+    if not over:
+        return ""
+    return (
+        f" With many canaries in one training ({', '.join(over)}) the Gaussian bound is above the upper one: it "
+        "assumes Gaussian scores, these are skewed, and no verdict rests on it."
+    )
 
 
 def _words(bound: float | None) -> str:
