@@ -367,5 +367,4 @@ def test_every_refuted_claim_has_its_corrected_form_or_says_why_not():
 
 
 def by_formula(claim):
-    figure, _, name = claim.rpartition("/")
-    return next(one for one in catalogue.figure(figure).claims if one.id == name).by == "formula"
+    return find(claim)[1].by == "formula"
