@@ -21,7 +21,7 @@ from reproduce.machine import THREADS
 from reproduce.records import Task
 
 _PREFIX = "repro-"
-_BUNDLE = 120.0
+_BUNDLE = 60.0
 """Seconds of work, as estimated, that short runs are bundled up to: starting a job takes some 10 s."""
 _ARRAY = 500
 """Jobs in an array; clusters allow 1001 as a rule."""

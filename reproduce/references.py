@@ -38,6 +38,7 @@ METADATA = {
 }
 """What a committed notebook says about its kernel; versions would only make noise in a diff."""
 
+_WIDGET = "application/vnd.jupyter.widget-view+json"
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -93,6 +94,7 @@ def normalise(book: nbformat.NotebookNode) -> nbformat.NotebookNode:
         for output in cell.get("outputs", []):
             if "metadata" in output:
                 output["metadata"] = nbformat.from_dict({})
+            output.get("data", {}).pop(_WIDGET, None)  # names a model of a kernel that has ended
     return book
 
 

@@ -196,7 +196,11 @@ class Slurm:
         return done.stdout
 
     def wait_idle(self) -> None:
-        """Wait until every node can take jobs."""
+        """Wait until every node can take jobs.
+
+        A controller that was killed forgets its last jobs and gives their ids again; the nodes then drain
+        themselves ("Duplicate jobid") until an administrator takes them back, which is done here.
+        """
         self._await(self._idle, "slurmctld")
 
     def wait_answer(self) -> None:
@@ -215,6 +219,9 @@ class Slurm:
         except subprocess.SubprocessError:
             return False
         states = told.split()
+        if any(state.startswith(("drain", "down")) for state in states):
+            with suppress(subprocess.SubprocessError):  # a node may be back already
+                self.ask("scontrol", "update", f"nodename={','.join(NODES)}", "state=resume")
         return len(states) == len(NODES) and all(
             s in ("idle", "mixed", "allocated") for s in states
         )

@@ -15,6 +15,7 @@ import pandas as pd
 from repro._validate import integer
 from reproduce.notebook import Workbook
 from reproduce.papers.auditing import CHOOSING, Audit, Profile, Roc, audit, excess, free_epsilon
+from reproduce.papers.words import number
 
 __all__ = ["Case", "Outcome", "Printed", "conclude", "decide", "numbers", "table", "tasks", "told"]
 
@@ -129,21 +130,29 @@ def conclude(
     """
     each = len(results) // len(cases)
     found = {}
-    for number, case in enumerate(cases):
-        own = results[number * each : (number + 1) * each]
+    covered = max(1, sum(case.family is not None for case in cases))
+    for place, case in enumerate(cases):
+        own = results[place * each : (place + 1) * each]
         choosing, testing = Roc.of(own[: each // 2]), Roc.of(own[each // 2 :])
-        place = int(np.argmax(free_epsilon(choosing, delta, CHOOSING)))
+        sharpest = int(np.argmax(free_epsilon(choosing, delta, CHOOSING)))
         bounds = None
         if case.family is not None:
             pair = case.pair or case.family(case.sigma)
             bounds = audit(
-                choosing, testing, case.family, pair, case.sigma, delta, bound=case.bound
+                choosing,
+                testing,
+                case.family,
+                pair,
+                case.sigma,
+                delta,
+                bound=case.bound,
+                settings=covered,
             )
         p_values = {}
         for one in case.printed:
             best = int(np.argmin(excess(choosing, one.epsilon, one.delta)))
             p_values[one.claim] = float(excess(testing.at(best), one.epsilon, one.delta)[0])
-        free = float(free_epsilon(testing.at(place), delta)[0])
+        free = float(free_epsilon(testing.at(sharpest), delta)[0])
         found[case.name] = Outcome(case, testing, bounds, free, p_values)
     return found
 
@@ -174,14 +183,15 @@ def decide(book: Workbook, found: Mapping[str, Outcome], delta: float) -> None:
         + ", ".join(f"{share:.2f} ({name})" for name, share in shares.items()),
         f"below {REACHED}: {', '.join(short)}" if short else "",
     )
+    attacked = sum(len(one.case.printed) for one in found.values())
     for one in found.values():
         for guarantee in one.case.printed:
-            p = one.p_values[guarantee.claim]
+            p = min(1.0, attacked * one.p_values[guarantee.claim])  # Bonferroni
             book.statement(
                 guarantee.claim,
                 p < SURE,
-                f"({guarantee.epsilon:.4g}, {guarantee.delta:.2g}): p {_tail(p)}; epsilon at least "
-                f"{one.free:.2f} at delta = {delta:g} ({one.case.name})",
+                f"({guarantee.epsilon:.4g}, {guarantee.delta:.2g}): p {_tail(p)} for all {attacked} "
+                f"together; epsilon at least {one.free:.2f} at delta = {delta:g} ({one.case.name})",
                 "" if p < SURE else f"the p-value is not below {SURE:g}",
             )
 
@@ -213,6 +223,29 @@ def table(found: Mapping[str, Outcome]) -> pd.DataFrame:
             f"{bounds.tpr_lower:.3f}, {bounds.tpr_upper:.3f}" if bounds else "-"
         )
         rows[name] = row
+    return pd.DataFrame(rows).T
+
+
+def shares(found: Mapping[str, Outcome]) -> pd.DataFrame:
+    """The lower bounds over the upper one, case by case, and why (b) is below 0.9 where it is.
+
+    (a) and (b) are epsilons over our upper bound, "(b) at once" at a confidence for all cases together; (c) is the
+    TPR over the largest that our bound allows at the FPR measured with it.
+    """
+    rows = {}
+    for name, one in found.items():
+        if (bounds := one.audit) is None:
+            continue
+        row = {
+            "(a)": bounds.free / bounds.upper,
+            "(b)": bounds.implied / bounds.upper,
+            "(b) at once": bounds.together / bounds.upper,
+            "(c)": bounds.tpr[0] / bounds.tpr_limit,
+        }
+        why = ""
+        if row["(b)"] < REACHED:
+            why = one.case.weaker or "too few trainings"
+        rows[name] = {key: f"{share:.2f}" for key, share in row.items()} | {"why below 0.9": why}
     return pd.DataFrame(rows).T
 
 
@@ -256,8 +289,8 @@ def caption(found: Mapping[str, Outcome], delta: float) -> str:
     most = max(2 * sum(one.roc.trainings) for one in found.values())
     return (
         f"Audit of the running code, up to {most:,} trainings a setting. Left: ε of the whole training at δ = "
-        f"{delta:g} (crosses: the guarantees attacked, at a δ of their own). Right: the attacker's ROC (names in the "
-        "same colour), dotted the most that our upper bound allows, grey guessing."
+        f"{number(delta)} (crosses: the guarantees attacked, at a δ of their own). Right: the attacker's ROC (names in "
+        "the same colour), dotted the most that our upper bound allows, grey guessing."
     )
 
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from repro.report import style
 from reproduce.papers.audit_cases import Outcome
-from reproduce.papers.auditing import tradeoff
+from reproduce.papers.auditing import missed
 
 __all__ = ["audit_picture"]
 
@@ -75,7 +75,7 @@ def _curves(axis: Axes, found: Mapping[str, Outcome]) -> None:
             linewidth=1.2,
         )  # fmt: skip
         if one.case.family is not None:
-            most = 1 - tradeoff(one.case.family(one.case.sigma), fpr)
+            most = 1 - missed(one.case.family(one.case.sigma), fpr)
             axis.plot(fpr, most, color=shown["color"], linestyle=(0, (1, 1.5)), linewidth=1.0)
     axis.plot(fpr, fpr, color=style.MUTED, linewidth=0.8)
     ends = {"xlim": (_LEAST, 1), "ylim": (_LEAST, 1.1)}

@@ -28,9 +28,6 @@ EDGES = np.round(
 )
 """Edges of the bins in which scores are counted; those beyond count in the outer bins."""
 
-_EPSILONS = np.concatenate([np.linspace(0.0, 12.0, 481), np.linspace(12.25, 30.0, 72)])
-"""Where a privacy profile is looked at for its trade-off curve; fewer points give a smaller bound."""
-
 CHOOSING = 0.999
 """Confidence at which thresholds are compared with each other: higher than that of the bounds, so that luck
 in few counts does not choose."""
@@ -42,11 +39,22 @@ _FAR = 30.0
 class Profile(Protocol):
     """What an audit needs of a mechanism or a composition of `repro.accounting`."""
 
-    def delta(self, epsilon: ArrayLike, *, method: str, direction: str) -> Any:
-        """See `repro.accounting.mechanism.Mechanism.delta`."""
+    def tradeoff(self, alpha: ArrayLike, *, method: str, direction: str) -> Any:
+        """See `repro.accounting.mechanism.Mechanism.tradeoff`."""
 
     def epsilon(self, delta: ArrayLike, *, method: str) -> Any:
         """See `repro.accounting.mechanism.Mechanism.epsilon`."""
+
+
+def missed(mechanism: Profile, fpr: ArrayLike, method: str = "upper") -> Array:
+    """The least FNR at each FPR: that of a test whose null hypothesis is the data set without the record.
+
+    Args:
+        mechanism: a mechanism or composition.
+        fpr: in [0, 1], shape (n,).
+        method: "upper", below which no test comes, or "lower", which a certain test reaches.
+    """
+    return np.atleast_1d(mechanism.tradeoff(fpr, method=method, direction="remove"))
 
 
 def counted(without: ArrayLike, present: ArrayLike) -> dict[str, str]:
@@ -154,29 +162,6 @@ def _refuted(roc: Roc, epsilon: float, delta: float, tail: Array) -> NDArray[np.
     return (1 - missed > ratio * false + delta) | (1 - false > ratio * missed + delta)
 
 
-def tradeoff(mechanism: Profile, fpr: ArrayLike, method: str = "upper") -> Array:
-    """The least FNR at each FPR that the privacy profiles of both directions allow.
-
-    f(a) = sup over epsilon of 1 - delta_remove - e^epsilon a and e^-epsilon (1 - delta_add - a): the data
-    set without the record is the null hypothesis. A supremum over a grid is below f, which is the safe side
-    for "upper".
-
-    Args:
-        mechanism: a mechanism or composition.
-        fpr: in [0, 1], shape (n,).
-        method: "upper" or "lower"; "lower" is a trade-off curve only where one pair attains it.
-
-    Source: Dong, Roth and Su, "Gaussian differential privacy", proposition 2.13.
-    """
-    remove, add = (
-        np.asarray(mechanism.delta(_EPSILONS, method=method, direction=way))[:, None]
-        for way in ("remove", "add")
-    )
-    ratio, fpr = np.exp(_EPSILONS)[:, None], np.atleast_1d(np.asarray(fpr, dtype=float))
-    lines = np.maximum(1 - remove - ratio * fpr, (1 - add - fpr) / ratio)
-    return np.maximum(lines.max(axis=0), 0.0)
-
-
 @dataclass(frozen=True)
 class Audit:
     """What the trainings of one setting say, at 95 % confidence.
@@ -185,6 +170,7 @@ class Audit:
         upper: our upper bound on epsilon at `delta`.
         free: (a) distribution-free lower bound on epsilon.
         implied: (b) lower bound on epsilon within the family of the mechanism, noise unknown.
+        together: the same at a confidence at which those of all settings of the paper hold at once.
         noise: the largest noise that the trainings do not refute, at least the true one if all is right.
             30 times the true one where they refute none below that; then `implied` is 0.
         tpr: (c) TPR at the threshold chosen for FPR `at`, with its Clopper-Pearson interval.
@@ -198,6 +184,7 @@ class Audit:
     upper: float
     free: float
     implied: float
+    together: float
     noise: float
     tpr: tuple[float, float, float]
     fpr: float
@@ -218,6 +205,7 @@ def audit(
     bound: Callable[[float], Profile] | None = None,
     at: float = 0.1,
     confidence: float = 0.95,
+    settings: int = 1,
 ) -> Audit:
     """The three lower bounds of one setting beside its upper bound.
 
@@ -231,11 +219,13 @@ def audit(
         bound: noise -> mechanism whose epsilon is reported, where `family` is that of the canary's pair only.
         at: FPR at which TPRs are compared.
         confidence: of every bound.
+        settings: how many are audited beside this one, itself included; at least 1.
 
     Raises:
         ValueError: an argument out of range.
     """
     positive("sigma", sigma)
+    integer("settings", settings, 1)
     probability_open("delta", delta)
     place = int(np.argmax(free_epsilon(choosing, delta, CHOOSING)))
     free = float(free_epsilon(testing.at(place), delta, confidence)[0])
@@ -243,25 +233,31 @@ def audit(
     family = lru_cache(maxsize=None)(family)
     _, sharpest = largest_noise(choosing, family, sigma, CHOOSING, step=1e-2)
     noise, _ = largest_noise(testing.at(sharpest), family, sigma, confidence)
+    stricter = 1 - (1 - confidence) / settings
+    most_noise, _ = largest_noise(testing.at(sharpest), family, sigma, stricter)
+
+    def implied(least: float) -> float:
+        """Our bound at this noise; nothing where the search ended without a refuted noise."""
+        return 0.0 if least >= _FAR * sigma else float(bound(least).epsilon(delta, method="upper"))
+
     level = _at(choosing, at)
     chosen = testing.at(level)
     hits, trials = int(chosen.true[0]), chosen.trainings[1]
     tail = (1 - confidence) / 2
     most = highest(chosen.false, chosen.trainings[0], tail)
-    allowed = 1 - tradeoff(family(sigma), np.append(at, most))
+    allowed = 1 - missed(family(sigma), np.append(at, most))
     ends = 1 - float(highest(trials - hits, trials, tail)), float(highest(hits, trials, tail))
     return Audit(
         upper=float(bound(sigma).epsilon(delta, method="upper")),
         free=free,
-        implied=0.0
-        if noise >= _FAR * sigma
-        else float(bound(noise).epsilon(delta, method="upper")),
+        implied=implied(noise),
+        together=implied(most_noise),
         noise=noise,
         tpr=(hits / trials, *ends),
         fpr=float(chosen.false[0] / chosen.trainings[0]),
         tpr_upper=float(allowed[0]),
         tpr_limit=float(allowed[1]),
-        tpr_lower=1 - float(tradeoff(pair, at, "lower")[0]),
+        tpr_lower=1 - float(missed(pair, at, "lower")[0]),
         trainings=sum(choosing.trainings) + sum(testing.trainings),
     )
 
@@ -295,10 +291,10 @@ def largest_noise(
         A noise that is refuted (so that it is an upper end), or 30 times `sigma` where none below is; and
         a place among the thresholds.
     """
-    false, missed = roc.errors(confidence)
+    false, fnr = roc.errors(confidence)
 
     def refuting(noise: float) -> int | None:
-        margin = tradeoff(family(noise), false) - missed
+        margin = missed(family(noise), false) - fnr
         best = int(np.argmax(margin))
         return best if margin[best] > 0 else None
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["power_of_ten"]
+import math
+
+__all__ = ["number", "power_of_ten"]
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -10,3 +12,13 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 def power_of_ten(exponent: int) -> str:
     """A power of ten, such as "10⁻⁵"."""
     return "10" + str(exponent).translate(_RAISED)
+
+
+def number(value: float) -> str:
+    """`value` as an axis says it: 0.05, 20, 1,000, and 10⁻⁵ below a thousandth."""
+    if value > 0 and value < 0.999e-3:
+        power = math.floor(math.log10(value) + 1e-9)
+        factor = value / 10.0**power
+        lifted = power_of_ten(power)
+        return lifted if abs(factor - 1) < 1e-6 else f"{factor:.2g}·{lifted}"
+    return f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"

@@ -67,15 +67,15 @@ def test_p_values_are_valid_and_small_where_the_guarantee_is_wrong():
 
 
 @pytest.mark.parametrize("sigma", [0.7, 1.0, 3.0])
-def test_tradeoff_of_the_gaussian_mechanism(sigma):
+def test_the_curve_of_the_gaussian_mechanism(sigma):
     fpr = np.linspace(0.001, 0.999, 60)
     exact = ndtr(ndtri(1 - fpr) - 1 / sigma)
-    ours = auditing.tradeoff(GaussianMechanism(sigma), fpr)
+    ours = auditing.missed(GaussianMechanism(sigma), fpr)
     assert (ours <= exact + 1e-12).all()
     np.testing.assert_allclose(ours, exact, atol=2e-4)
 
 
-def test_tradeoff_keeps_the_two_directions_apart():
+def test_the_curve_keeps_the_two_directions_apart():
     """Without the record is the null hypothesis: the curve of brute force, not its symmetric hull."""
     sigma, rate = 0.8, 0.3
     x = np.linspace(-9, 10, 40_001)
@@ -84,7 +84,7 @@ def test_tradeoff_keeps_the_two_directions_apart():
     base, other = base / base.sum(), other / other.sum()
     fpr, fnr = 1 - np.cumsum(base), np.cumsum(other)  # reject above x
     some = np.searchsorted(-fpr, [-0.5, -0.2, -0.05, -0.01])
-    ours = auditing.tradeoff(PoissonGaussian(sigma, rate=rate), fpr[some])
+    ours = auditing.missed(PoissonGaussian(sigma, rate=rate), fpr[some])
     np.testing.assert_allclose(ours, fnr[some], atol=1e-3)
 
 

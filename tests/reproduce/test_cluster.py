@@ -200,7 +200,7 @@ def test_options_of_the_user_win(root):
 
 
 def test_short_runs_share_a_job_and_lost_ones_do_not(root, monkeypatch):
-    monkeypatch.setattr(needs, "of", lambda one: needs.Need(40.0, 500.0, False, "measured"))
+    monkeypatch.setattr(needs, "of", lambda one: needs.Need(20.0, 500.0, False, "measured"))
     wanted = [task(root, seed=seed) for seed in range(5)]
     (array,) = arrays.arrays(wanted, gpus=False, alone={wanted[0].key})
     assert sorted(len(bundle) for bundle in array.bundles) == [1, 1, 3]

@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from repro._validate import choice, integer
-from repro.datasets.plane import Plane
+from repro.datasets.plane import Plane, plane
 from repro.federated.ddpsa.algorithm import Training, mechanism
 from repro.federated.ddpsa.servers import shared_sum
 from reproduce.papers.auditing import counted
+from reproduce.papers.one_run import coins, summary
 from reproduce.papers.training_input import check_keys
 
 _KEYS = {"canary", "clients", "records", "epsilon", "rounds", "trainings"}
@@ -62,6 +63,48 @@ def audit_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
         for present, own in zip((False, True), halves, strict=True)
     ]
     return counted(*found)
+
+
+def one_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
+    """One training on the plane of the figures with many canaries: right guesses, and scores of both groups.
+
+    The model has a coordinate more for each canary, a record whose only feature is that coordinate.
+
+    Args:
+        config: JSON-able, all keys required: "clients" (at most as many as records), "records" (of the plane,
+            of all three parts), "epsilon" (of a client and round; Delta is 1), "rounds" and "canaries".
+        seed: >= 0.
+
+    Returns:
+        See `reproduce.papers.one_run.summary`; the attacker sees the sum of all clients.
+
+    Raises:
+        ValueError: a key missing, unknown or out of range.
+    """
+    check_keys(config, {"clients", "records", "epsilon", "rounds", "canaries"})
+    present = coins(config["canaries"], seed)
+    clients, canaries = integer("clients", config["clients"], 1), len(present)
+    task, _, _ = plane([integer("seed", seed, 0)], config["records"])
+    records = len(task.targets[0])
+    inputs = np.zeros((records + canaries, 3 + canaries))
+    inputs[:records, :3] = task.inputs[0]
+    place = np.where(present, 3 + np.arange(canaries), 2)  # without the canary: the point (0, 0)
+    inputs[records + np.arange(canaries), place] = 1.0
+    targets = np.concatenate([task.targets[0], np.where(present, -_FAR, 1.0)])
+    seen: list[NDArray] = []
+
+    def listen(uploads: NDArray) -> NDArray:
+        seen.append(shared_sum(uploads))
+        return seen[-1]
+
+    variant = mechanism("DDP-SA", clients=clients, clip=1.0, epsilon=config["epsilon"])
+    start = np.zeros((1, 3 + canaries))
+    run = Training(Plane(inputs[None], targets[None]), [variant], [seed], start, secure_sum=listen)
+    for _ in range(integer("rounds", config["rounds"], 1)):
+        run.round()
+    totals = np.reshape(seen, (config["rounds"], -1, 1))[:, 3:]
+    held = {"records": len(inputs) // clients, "epsilon": config["epsilon"]}
+    return summary(_server(totals, held), present)
 
 
 def _totals(config: dict[str, Any], present: bool, seeds: NDArray) -> NDArray:

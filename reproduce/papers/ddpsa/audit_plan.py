@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 from repro.accounting import compose
 from repro.accounting.laplace import SummedLaplace
+from reproduce.papers import one_run
 from reproduce.papers.audit_cases import Case, Printed, tasks
 from reproduce.papers.auditing import Profile
+from reproduce.papers.one_run import Single
 
-__all__ = ["audit_tasks", "cases"]
+__all__ = ["audit_tasks", "cases", "singles"]
 
 _ROUNDS = 10
 _SERVER = {1: 5.847, 2: 3.067, 4: 1.617}
@@ -96,6 +99,31 @@ def _printed() -> tuple[Case, ...]:
     )
 
 
+def singles(parameters: Mapping[str, Any]) -> tuple[Single, ...]:
+    """Trainings on the records of Figure 7 with many canaries: ten rounds at epsilon = 4, and the figure's budget.
+
+    Args:
+        parameters: of the notebook: "one_run_rounds" of the second.
+    """
+    rounds = parameters["one_run_rounds"]
+    figure = {"clients": 2, "records": 10_000}
+    return (
+        Single(
+            "server, ε = 4",
+            figure | {"epsilon": 1 / _SERVER[4], "rounds": _ROUNDS},
+            lambda: _two_noises(_SERVER[4]),
+        ),
+        Single(
+            f"Figure 7, {rounds:,} rounds",
+            figure | {"epsilon": _PAPER, "rounds": rounds},
+            lambda: compose(SummedLaplace(1 / _PAPER, clients=2), rounds),
+        ),
+    )
+
+
 def audit_tasks(parameters: dict[str, Any]) -> list[tuple[str, dict[str, Any], int]]:
-    """The runs of the audit, see `reproduce.papers.audit_cases.tasks`."""
-    return tasks("ddpsa/audit", cases(), parameters)
+    """The runs of the audit: those of `cases`, then those of `singles`."""
+    return [
+        *tasks("ddpsa/audit", cases(), parameters),
+        *one_run.tasks("ddpsa/one_run", singles(parameters), parameters),
+    ]

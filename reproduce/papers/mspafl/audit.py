@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from repro._validate import choice, integer
 from repro.federated.mspafl.algorithm import LocalTraining, Round, Variant, train
 from reproduce.papers.auditing import counted
+from reproduce.papers.one_run import coins, summary
 from reproduce.papers.training_input import check_keys
 
 _KEYS = {"canary", "p", "records", "batch", "sigma", "rounds", "trainings"}
@@ -51,14 +52,12 @@ def audit_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
     check_keys(config, _KEYS)
     name = choice("canary", config["canary"], tuple(_RATES))
     held, trainings = integer("records", config["records"], 1), config["trainings"]
-    vectors, places = {"shared": _plain, "private": _switching}[name](held)
-    score: Callable[..., NDArray] = {"shared": _sampled, "private": _carried}[name]
+    vectors, places = _RECORDS[name](held)
+    score = _SCORES[name]
     seeds = np.random.SeedSequence(integer("seed", seed, 0)).generate_state(
         integer("trainings", trainings, 2)
     )
-    variant = Variant(
-        p=config["p"], public=1, learning_rate=_RATES[name], clip=1.0, sigma=config["sigma"]
-    )
+    variant = _variant(config)
     local = LocalTraining(steps=1, batch=config["batch"])
     scores: list[NDArray] = []
     for first in range(0, trainings, _STACKED):
@@ -66,8 +65,7 @@ def audit_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
         seen: list[tuple[NDArray, NDArray]] = []
 
         def look(found: Round, seen: list[tuple[NDArray, NDArray]] = seen) -> None:
-            sent = (found.signal + found.noise)[:, 0, -1]  # one client: the average is its upload
-            seen.append((sent, found.checked_in[:, 0, 0]))
+            seen.append((found.uploads[:, 0, 0, -1], found.checked_in[:, 0, 0]))
 
         holdings = places[np.arange(len(own)) % 2][:, None]
         train(vectors, holdings, [variant], local, config["rounds"], own.tolist(), look)
@@ -75,6 +73,50 @@ def audit_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
         scores.append(score(uploads, present, config))
     found = np.concatenate(scores)
     return counted(found[0::2], found[1::2])  # stacks are even
+
+
+def one_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
+    """One federation in which every client may hold the canary: right guesses, and scores of both groups.
+
+    Args:
+        config: as for `audit_run`, with "canaries" (clients) in place of "trainings".
+        seed: >= 0.
+
+    Returns:
+        See `reproduce.papers.one_run.summary`.
+
+    Raises:
+        ValueError: a key missing, unknown or out of range.
+    """
+    check_keys(config, _KEYS - {"trainings"} | {"canaries"})
+    name = choice("canary", config["canary"], tuple(_RATES))
+    present = coins(config["canaries"], seed)
+    vectors, places = _RECORDS[name](integer("records", config["records"], 1))
+    seen: list[tuple[NDArray, NDArray]] = []
+
+    def look(found: Round) -> None:
+        seen.append((found.uploads[0, :, 0, -1], found.checked_in[0, :, 0]))
+
+    train(
+        vectors,
+        places[present.astype(int)][None],
+        [_variant(config)],
+        LocalTraining(steps=1, batch=config["batch"]),
+        config["rounds"],
+        [seed],
+        look,
+    )
+    return summary(_SCORES[name](*map(np.stack, zip(*seen, strict=True)), config), present)
+
+
+def _variant(config: dict[str, Any]) -> Variant:
+    return Variant(
+        p=config["p"],
+        public=1,
+        learning_rate=_RATES[config["canary"]],
+        clip=1.0,
+        sigma=config["sigma"],
+    )
 
 
 def _plain(held: int) -> tuple[NDArray, NDArray]:
@@ -105,3 +147,10 @@ def _carried(uploads: NDArray, present: NDArray, config: dict[str, Any]) -> NDAr
     number = np.cumsum(present, axis=0)
     weight = present * (1 - (1 - q) ** number)
     return (weight * 2 * uploads / config["sigma"] ** 2).sum(axis=0)
+
+
+_RECORDS: dict[str, Callable[[int], tuple[NDArray, NDArray]]] = {
+    "shared": _plain,
+    "private": _switching,
+}
+_SCORES: dict[str, Callable[..., NDArray]] = {"shared": _sampled, "private": _carried}

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
 from repro.accounting import PoissonGaussian, WeakClientSampling, compose
 from repro.accounting.mspafl import printed as paper
+from repro.accounting.mspafl.carried import CarriedRun
 from repro.accounting.mspafl.round import AveragedUploads
-from repro.accounting.mspafl.run import run_delta, run_epsilon
+from reproduce.papers import one_run
 from reproduce.papers.audit_cases import Case, Printed, tasks
 from reproduce.papers.auditing import Profile
+from reproduce.papers.one_run import Single
 
-__all__ = ["Run", "audit_tasks", "cases"]
+__all__ = ["audit_tasks", "cases", "singles"]
 
 _P, _RECORDS, _ROUNDS = 0.5, 5, 10
 _SHARED = {1: 4.780, 2: 3.044, 4: 2.035}
@@ -26,37 +24,15 @@ _KEPT = {"p": 0.5, "records": 41, "batch": 8, "rounds": 100}
 _KEPT_SIGMA = 27.9
 """A client with a private half, at epsilon = 2."""
 
+_FIGURE = {"p": 0.3, "records": 325, "batch": 25, "rounds": 200}
+"""Figure 2 in the profile desk; its five steps of five records are one step of 25."""
+
 _ONE = {"p": 0.1, "records": 1, "batch": 1, "sigma": 1.0, "rounds": 1}
 _EPSILON = 1.0
 """One round, and the epsilon at which the amplified value of delta is attacked."""
 
 _LOCAL = (1.0, 1e-4)
 """Local epsilon and delta of the printed total, as in the paper's figures 4 and 5."""
-
-
-@dataclass(frozen=True)
-class Run:
-    """Whole runs of a client with a private half, as the server sees them: the bound of `run_delta`.
-
-    Attributes:
-        sigma: noise on an upload, > 0, at C = 1.
-    """
-
-    sigma: float
-
-    def delta(
-        self, epsilon: ArrayLike, *, method: str = "upper", direction: str = "both"
-    ) -> NDArray:
-        """Smallest delta, shape of epsilon; the same for every method and direction."""
-        return self._delta(np.asarray(epsilon, dtype=float), _KEPT["rounds"])
-
-    def epsilon(self, delta: ArrayLike, *, method: str = "upper") -> float:
-        """Smallest epsilon."""
-        return float(run_epsilon(delta, _KEPT["rounds"], self._delta)[0])
-
-    def _delta(self, epsilon: NDArray, rounds: int) -> NDArray:
-        q = _KEPT["batch"] / _KEPT["records"]
-        return run_delta(epsilon, rounds, ratio=2 / self.sigma, p=_KEPT["p"], q=q)
 
 
 @cache
@@ -90,13 +66,19 @@ def _replaced(sigma: float) -> Profile:
     return compose(AveragedUploads(sigma, p=_P, q=1 / _RECORDS), _ROUNDS)
 
 
+def _kept(sigma: float) -> Profile:
+    """A whole run of a client with a private half, towards the server."""
+    q = _KEPT["batch"] / _KEPT["records"]
+    return CarriedRun(sigma, rounds=_KEPT["rounds"], p=_KEPT["p"], q=q)
+
+
 def _private() -> Case:
     """A private half, against our bound for it."""
     return Case(
         "private half, ε = 2",
         {"canary": "private", **_KEPT, "sigma": _KEPT_SIGMA},
         _KEPT_SIGMA,
-        Run,
+        _kept,
         weaker="the server does not know when the record was first drawn, which our bound discloses",
         scale=0.1,
     )
@@ -114,7 +96,7 @@ def _total() -> Case:
         "private half, Lemma 1",
         {"canary": "private", **_KEPT, "sigma": round(sigma, 6)},
         sigma,
-        Run,
+        _kept,
         weaker="the server does not know when the record was first drawn, which our bound discloses",
         printed=(
             Printed("thm-3", total, _LOCAL[1]),
@@ -140,6 +122,25 @@ def _one_round() -> Case:
     )
 
 
+@cache
+def singles() -> tuple[Single, ...]:
+    """The federations with many canaries: at epsilon = 4, and the rounds and noise of Figure 2 (profile desk)."""
+    shared = {"canary": "shared", "p": _P, "records": _RECORDS, "batch": 1, "rounds": _ROUNDS}
+    sigma = round(float(paper.local_sigma(*_LOCAL)), 6)
+    q = _FIGURE["batch"] / _FIGURE["records"]
+    return (
+        Single("all shared, ε = 4", shared | {"sigma": _SHARED[4]}, lambda: _replaced(_SHARED[4])),
+        Single(
+            "Figure 2, private half",
+            {"canary": "private", **_FIGURE, "sigma": sigma},
+            lambda: CarriedRun(sigma, rounds=_FIGURE["rounds"], p=_FIGURE["p"], q=q),
+        ),
+    )
+
+
 def audit_tasks(parameters: dict[str, Any]) -> list[tuple[str, dict[str, Any], int]]:
-    """The runs of the audit, see `reproduce.papers.audit_cases.tasks`."""
-    return tasks("mspafl/audit", cases(), parameters)
+    """The runs of the audit: those of `cases`, then those of `singles`."""
+    return [
+        *tasks("mspafl/audit", cases(), parameters),
+        *one_run.tasks("mspafl/one_run", singles(), parameters),
+    ]

@@ -14,7 +14,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
 
 from repro.report import style
-from reproduce.papers.words import power_of_ten
+from reproduce.papers.words import number
 
 Curves = Mapping[str, np.ndarray]
 """Label -> values of one curve, shape (n,)."""
@@ -32,16 +32,6 @@ _NOT_KEPT = (0, (1, 1.6))  # dashes of what holds if nothing were kept
 
 
 # Axes ---------------------------------------------------------------------------------------------
-
-
-def number(value: float) -> str:
-    """`value` as an axis says it: 0.05, 20, 1,000, and 10⁻⁵ below a thousandth."""
-    if value > 0 and value < 0.999e-3:
-        power = int(np.floor(np.log10(value) + 1e-9))
-        factor = value / 10.0**power
-        lifted = power_of_ten(power)
-        return lifted if abs(factor - 1) < 1e-6 else f"{factor:.2g}·{lifted}"
-    return f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"
 
 
 def log_axis(axis: Axes, way: str, low: float, high: float) -> None:

@@ -28,6 +28,7 @@ from repro.federated.partitioning.algorithms import (
     train_on_submodels,
 )
 from reproduce.papers.auditing import counted
+from reproduce.papers.one_run import coins, summary
 from reproduce.papers.training_input import check_keys
 
 _STEEP = 1e3
@@ -79,7 +80,7 @@ def audit_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
 
     Args:
         config: JSON-able, all keys required: "sampling" ("poisson" or "balanced"), "rate" (of Poisson
-            sampling), "participations" (of balanced sampling, 1 or 2), "submodels", "sigma" (the clip is 1),
+            sampling), "participations" (of balanced sampling), "submodels", "sigma" (the clip is 1),
             "iterations", "trainings" (in all) and "stacked" (trainings a call, an even number).
         seed: >= 0.
 
@@ -92,18 +93,39 @@ def audit_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
     """
     check_keys(config, _KEYS)
     choice("sampling", config["sampling"], ("poisson", "balanced"))
-    integer("participations", config["participations"], 1, 2)
+    integer("participations", config["participations"], 1)
     stacked = integer("stacked", config["stacked"], 2)
     stacks = integer("trainings", config["trainings"], stacked) // stacked
     seeds = np.random.SeedSequence(integer("seed", seed, 0)).generate_state(stacks)
-    found = np.stack([_score(_views(config, int(own)), config) for own in seeds])
-    return counted(found[:, 1::2], found[:, 0::2])
+    present = np.arange(stacked) % 2 == 0
+    found = np.stack([_score(_views(config, present, int(own)), config) for own in seeds])
+    return counted(found[:, ~present], found[:, present])
 
 
-def _views(config: dict[str, Any], seed: int) -> NDArray:
-    """What each iteration adds to the sum: (iterations, stacked, submodels); even ones have a canary."""
-    stacked, parts = config["stacked"], config["submodels"]
-    owner = np.arange(0, stacked, 2)
+def one_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
+    """One training with many canaries, each a record of its own: right guesses, and scores of both groups.
+
+    Args:
+        config: as for `audit_run`, with "canaries" in place of "trainings" and "stacked".
+        seed: >= 0.
+
+    Returns:
+        See `reproduce.papers.one_run.summary`.
+
+    Raises:
+        ValueError: a key missing, unknown or out of range.
+        RuntimeError: a canary's gradient was shorter than the clip.
+    """
+    check_keys(config, _KEYS - {"trainings", "stacked"} | {"canaries"})
+    choice("sampling", config["sampling"], ("poisson", "balanced"))
+    present = coins(config["canaries"], seed)
+    return summary(_score(_views(config, present, seed), config), present)
+
+
+def _views(config: dict[str, Any], present: NDArray[np.bool_], seed: int) -> NDArray:
+    """What each iteration adds to the sum: (iterations, stacked, submodels)."""
+    stacked, parts = len(present), config["submodels"]
+    owner = np.flatnonzero(present)
     count = (len(owner), config["iterations"])
     sampling = (
         PoissonIterations(*count, config["rate"])
@@ -140,7 +162,8 @@ def _score(views: NDArray, config: dict[str, Any]) -> NDArray:
     ratio = np.exp((2 * views - 1) / (2 * config["sigma"] ** 2)).mean(axis=2)
     if config["sampling"] == "poisson":
         return np.log1p(config["rate"] * (ratio - 1)).sum(axis=0)
-    total = ratio.sum(axis=0)
-    if config["participations"] == 2:
-        total = (total**2 - np.square(ratio).sum(axis=0)) / 2
-    return np.log(total / comb(config["iterations"], config["participations"]))
+    total = np.zeros((config["participations"] + 1, ratio.shape[1]))
+    total[0] = 1.0  # sums over all sets of iterations so far, by the size of the set
+    for own in ratio:
+        total[1:] += own * total[:-1]
+    return np.log(total[-1] / comb(config["iterations"], config["participations"]))

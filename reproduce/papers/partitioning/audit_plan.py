@@ -11,15 +11,20 @@ from repro.accounting import (
     PoissonGaussian,
     compose,
 )
+from reproduce.papers import one_run
 from reproduce.papers.audit_cases import Case, Printed, tasks
 from reproduce.papers.auditing import Profile
+from reproduce.papers.one_run import Single
 
-__all__ = ["audit_tasks", "cases"]
+__all__ = ["audit_tasks", "cases", "singles"]
 
 _SUBMODELS, _RATE, _ITERATIONS = 3, 0.2, 10
 _SPLIT = {1: 1.750, 2: 1.179, 4: 0.851}
 _BALANCED = {1: 1.479, 2: 1.045, 4: 0.735}
 """Nominal epsilon of the whole training -> noise, rounded up so that the upper bound is at most that."""
+
+_TABLE, _TABLE_SIGMA = {"iterations": 60, "participations": 6}, 0.59
+"""Table 1 in the profile desk, its baseline without submodels."""
 
 _TWO = {"iterations": 2, "participations": 1, "sigma": 0.5}
 _EPSILON = 0.5
@@ -86,6 +91,27 @@ def _against_poisson() -> Case:
     )
 
 
+@cache
+def singles() -> tuple[Single, ...]:
+    """The trainings with many canaries: at epsilon = 4, and the baseline of Table 1 (profile desk)."""
+    split = _poisson(_SUBMODELS) | {"iterations": _ITERATIONS, "sigma": _SPLIT[4]}
+    baseline = _balanced(_TABLE["participations"]) | {
+        "iterations": _TABLE["iterations"],
+        "sigma": _TABLE_SIGMA,
+    }
+    return (
+        Single(f"{_SUBMODELS} submodels, ε = 4", split, lambda: _splitting(_SPLIT[4])),
+        Single(
+            "Table 1, no submodels",
+            baseline,
+            lambda: BalancedIterationSubsampling(_TABLE_SIGMA, **_TABLE),
+        ),
+    )
+
+
 def audit_tasks(parameters: dict[str, Any]) -> list[tuple[str, dict[str, Any], int]]:
-    """The runs of the audit, see `reproduce.papers.audit_cases.tasks`."""
-    return tasks("partitioning/audit", cases(), parameters)
+    """The runs of the audit: those of `cases`, then those of `singles`."""
+    return [
+        *tasks("partitioning/audit", cases(), parameters),
+        *one_run.tasks("partitioning/one_run", singles(), parameters),
+    ]

@@ -28,6 +28,7 @@ from torch import Tensor, nn
 from repro._validate import choice, integer
 from repro.federated.random_participation import Settings, Step, train
 from reproduce.papers.auditing import counted
+from reproduce.papers.one_run import coins, summary
 from reproduce.papers.training_input import check_keys
 
 _STEEP = 1e3
@@ -79,9 +80,7 @@ def audit_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
     trainings = integer("trainings", config["trainings"], 2 * stacked)
     if choice("average", config["average"], ("expected", "realised")) == "realised" and stacked > 1:
         raise ValueError(f"stacked must be 1 where the divisor is realised, got {stacked}")
-    score = {"alone": _alone, "crowd": _crowd}[
-        choice("canary", config["canary"], ("alone", "crowd"))
-    ]
+    score = _SCORES[choice("canary", config["canary"], tuple(_SCORES))]
     if config["average"] == "realised":
         score = _divisor
     seeds = np.random.SeedSequence(integer("seed", seed, 0)).generate_state(trainings // stacked)
@@ -93,6 +92,28 @@ def audit_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
         for held, kept in zip((False, True), scores, strict=True):
             kept.append(found[present == held])
     return counted(*(np.concatenate(kept) for kept in scores))
+
+
+def one_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
+    """One training in which every client may hold a canary: right guesses, and scores of both groups.
+
+    Args:
+        config: as for `audit_run`, with "canaries" (clients) in place of "trainings" and "stacked", and the
+            divisor "expected".
+        seed: >= 0.
+
+    Returns:
+        See `reproduce.papers.one_run.summary`.
+
+    Raises:
+        ValueError: a key missing, unknown or out of range.
+        RuntimeError: a canary's gradient was shorter than C.
+    """
+    check_keys(config, _KEYS - {"trainings", "stacked"} | {"canaries"})
+    choice("average", config["average"], ("expected",))
+    score = _SCORES[choice("canary", config["canary"], tuple(_SCORES))]
+    present = coins(config["canaries"], seed)
+    return summary(score(np.stack(list(_views(config, present, seed))), config), present)
 
 
 def _views(config: dict[str, Any], present: NDArray[np.bool_], seed: int) -> Iterator[NDArray]:
@@ -165,3 +186,6 @@ def _divisor(views: NDArray, config: dict[str, Any]) -> NDArray:
     idle = views[..., 2:] / config["sigma"]
     smallest = np.sqrt(np.square(idle).mean(axis=-1)).min(axis=0)
     return -8 * np.log(smallest)
+
+
+_SCORES = {"alone": _alone, "crowd": _crowd}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
@@ -15,10 +15,12 @@ from repro.accounting import (
     WeakClientSampling,
     compose,
 )
+from reproduce.papers import one_run
 from reproduce.papers.audit_cases import Case, Printed, tasks
 from reproduce.papers.auditing import Profile
+from reproduce.papers.one_run import Single
 
-__all__ = ["audit_tasks", "cases"]
+__all__ = ["audit_tasks", "cases", "singles"]
 
 _P, _Q, _ROUNDS = 0.2, 0.5, 20
 _ALONE = {1: 2.103, 2: 1.363, 4: 0.948}
@@ -29,6 +31,9 @@ _COMMON = {"momentum": 0.9, "average": "expected", "width": 0}
 _ONE = {"p": 0.2, "q": 0.5, "others": 40, "sigma": 0.5, "iterations": 1}
 _EPSILON = 1.0
 """One iteration and the epsilon at which printed values of delta are attacked."""
+
+_FIGURE_SIGMA = 2.38
+"""Noise of the scheme in Figure 6, calibrated for the paper's federation."""
 
 _REALISED = {"p": 0.5, "q": 0.5, "others": 1, "sigma": 5.0, "iterations": 5}
 
@@ -119,6 +124,29 @@ def _realised() -> Case:
     )
 
 
+def singles(parameters: Mapping[str, Any]) -> tuple[Single, ...]:
+    """The trainings with many canaries: at epsilon = 4, and the federation of Figure 6 (profile desk).
+
+    Args:
+        parameters: of the notebook: "one_run_rounds", iterations of Figure 6.
+    """
+    rounds = parameters["one_run_rounds"]
+    alone = {"p": _P, "q": _Q, "iterations": _ROUNDS, "canary": "alone", "others": 0}
+    figure = {"p": 0.01, "q": 0.1, "iterations": rounds, "canary": "crowd", "others": 29}
+    rates = {"p": 0.01, "q": 0.1, "samples_per_client": 29}
+    return (
+        Single("alone, ε = 4", _COMMON | alone | {"sigma": _ALONE[4]}, lambda: _alone(_ALONE[4])),
+        Single(
+            f"Figure 6, {rounds:,} iterations",
+            _COMMON | figure | {"sigma": _FIGURE_SIGMA},
+            lambda: compose(RandomParticipation(_FIGURE_SIGMA, **rates), rounds),
+        ),
+    )
+
+
 def audit_tasks(parameters: dict[str, Any]) -> list[tuple[str, dict[str, Any], int]]:
-    """The runs of the audit, see `reproduce.papers.audit_cases.tasks`."""
-    return tasks("random_participation/audit", cases(), parameters)
+    """The runs of the audit: those of `cases`, then those of `singles`."""
+    return [
+        *tasks("random_participation/audit", cases(), parameters),
+        *one_run.tasks("random_participation/one_run", singles(parameters), parameters),
+    ]

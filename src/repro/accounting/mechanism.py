@@ -15,6 +15,7 @@ discretises losses. A subclass says only what is released, in hooks that callers
 `paper_curve`        Renyi curve, where a paper accounts by it
 `worse_direction`    "remove", "add" or "both": where delta is largest at every epsilon
 `paper_invalid`      why the printed formula is no bound, shown in a warning
+`printed_in`         the module with the printed bounds, where no method "paper" exists
 ===================  =========================================================================
 
 Own mechanism. The Laplace mechanism by its privacy profile, which is the same in both directions:
@@ -96,6 +97,9 @@ class Mechanism(Release):
 
     paper_invalid: ClassVar[str] = ""
     """Hook: the reason why the printed formula is no bound; empty where it is one."""
+
+    printed_in: ClassVar[str] = ""
+    """Hook: the module whose functions are the printed bounds; there "paper" raises ValueError."""
 
     worse_direction: ClassVar[str] = "both"
     """Hook: the direction whose delta is the larger one at every epsilon, "both" where none is known."""
@@ -190,7 +194,7 @@ class Mechanism(Release):
         return hash((type(self), *((x.shape, *x.ravel().tolist()) for x in values)))
 
     def check(self, method: str, direction: str, *, stacklevel: int = 2) -> None:
-        """Refuse unknown words, and warn where the printed formula is no bound.
+        """Refuse unknown words and "paper" where `printed_in` is set; warn where the formula is no bound.
 
         Args:
             method: "upper", "lower" or "paper".
@@ -198,10 +202,15 @@ class Mechanism(Release):
             stacklevel: of the warning, as for `warnings.warn`, counted from the caller.
 
         Raises:
-            ValueError: unknown method or direction.
+            ValueError: unknown method or direction, or "paper" of a mechanism without it.
         """
         choice("method", method, METHODS)
         choice("direction", direction, DIRECTIONS)
+        if method == "paper" and self.printed_in:
+            raise ValueError(
+                f"method must be 'upper' or 'lower' for {type(self).__name__}, got 'paper': the printed "
+                f"bounds are the functions of {self.printed_in}"
+            )
         if method == "paper" and self.paper_invalid:
             warnings.warn(self.paper_invalid, InvalidBoundWarning, stacklevel=stacklevel + 1)
 
@@ -317,10 +326,8 @@ class Mechanism(Release):
             NotImplementedError: the class is given without Renyi divergences.
         """
         alpha = orders(alpha)
-        choice("method", method, METHODS)
-        choice("direction", direction, DIRECTIONS)
-        curve = np.asarray(self.renyi(alpha, direction, method))
         self.check(method, direction)
+        curve = np.asarray(self.renyi(alpha, direction, method))
         return float(curve) if curve.ndim == 0 else curve
 
     def pld(

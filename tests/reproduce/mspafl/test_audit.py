@@ -16,8 +16,8 @@ PRIVATE = BASE | {"canary": "private", "records": 21, "batch": 8, "rounds": 20, 
 def seen(config, monkeypatch):
     """Uploads and check-ins of all trainings, (rounds, trainings); odd ones have the canary."""
     kept = []
-    monkeypatch.setattr(audit, "_sampled", lambda u, h, c: kept.append((u, h)) or u[0])
-    monkeypatch.setattr(audit, "_carried", lambda u, h, c: kept.append((u, h)) or u[0])
+    for name in ("shared", "private"):
+        monkeypatch.setitem(audit._SCORES, name, lambda u, h, c: kept.append((u, h)) or u[0])
     audit.audit_run(config, 0)
     return tuple(np.concatenate(rows, axis=1) for rows in zip(*kept, strict=True))
 
@@ -84,9 +84,9 @@ def test_the_curve_of_the_canary_is_below_the_bound_of_replacing(sigma):
 
 
 def test_the_bound_of_a_run_falls_with_the_noise():
-    epsilons = [audit_plan.Run(s).epsilon(1e-5) for s in (10.0, 20.0, 40.0)]
+    epsilons = [audit_plan._kept(s).epsilon(1e-5) for s in (10.0, 20.0, 40.0)]
     assert epsilons == sorted(epsilons, reverse=True)
-    assert audit_plan.Run(20.0).delta(epsilons[1]) <= 1e-5
+    assert audit_plan._kept(20.0).delta(epsilons[1]) <= 1e-5
 
 
 def test_half_of_the_trainings_have_the_canary():

@@ -10,6 +10,7 @@ import pytest
 
 from repro.report import style
 from reproduce.papers.mspafl import pictures
+from reproduce.papers.words import number
 
 X, AT = np.geomspace(1, 100, 9), np.array([1, 10, 100])
 PRINTED = {part: {"p = 0.1": X * 0.1, "p = 1": X} for part in ("(a)", "(b)")}
@@ -37,7 +38,7 @@ def close():
     [(0.5, "0.5"), (1000, "1,000"), (1e-4, "10⁻⁴"), (2.5e-6, "2.5·10⁻⁶"), (0.001, "0.001")],
 )
 def test_numbers_as_an_axis_says_them(value, words):
-    assert pictures.number(value) == words
+    assert number(value) == words
 
 
 def test_labels_keep_their_order_and_their_distance():

@@ -19,10 +19,11 @@ BASE = {
     "trainings": 2000,
     "stacked": 200,
 }
+PRESENT = np.arange(BASE["stacked"]) % 2 == 0
 
 
 def test_without_noise_a_record_moves_one_submodel_by_the_clip():
-    found = audit._views(BASE | {"sigma": 0.0}, 0)
+    found = audit._views(BASE | {"sigma": 0.0}, PRESENT, 0)
     assert not found[:, 1::2].any()
     total = found[:, ::2].sum(axis=2)
     assert set(np.unique(np.round(total, 3))) == {0.0, 1.0}
@@ -34,7 +35,7 @@ def test_without_noise_a_record_moves_one_submodel_by_the_clip():
 @pytest.mark.parametrize("participations", [1, 2])
 def test_balanced_records_take_part_as_often_as_they_should(participations):
     config = BASE | {"sampling": "balanced", "participations": participations, "sigma": 0.0}
-    found = audit._views(config, 1)[:, ::2].sum(axis=(0, 2))
+    found = audit._views(config, PRESENT, 1)[:, ::2].sum(axis=(0, 2))
     np.testing.assert_allclose(found, participations, atol=1e-3)
 
 
@@ -51,7 +52,9 @@ def test_the_balanced_score_is_the_mean_over_all_choices():
 @pytest.mark.parametrize("sampling", ["poisson", "balanced"])
 def test_scores_are_likelihood_ratios(sampling):
     config = BASE | {"sampling": sampling, "sigma": 1.5}
-    found = np.concatenate([audit._score(audit._views(config, s), config) for s in range(40)])
+    found = np.concatenate(
+        [audit._score(audit._views(config, PRESENT, s), config) for s in range(40)]
+    )
     for values, sign in ((found[1::2], 1), (found[0::2], -1)):
         ratio = np.exp(sign * values)
         assert ratio.mean() == pytest.approx(1, abs=5 * ratio.std() / np.sqrt(ratio.size))
@@ -84,5 +87,7 @@ def test_settings_are_within_their_nominal_epsilon():
 def test_a_wrong_configuration_is_refused():
     with pytest.raises(ValueError, match="sampling must be one of 'poisson', 'balanced'"):
         audit.audit_run(BASE | {"sampling": "shuffled"}, 0)
-    with pytest.raises(ValueError, match=r"participations must be an integer in \[1, 2\]"):
-        audit.audit_run(BASE | {"participations": 3}, 0)
+    with pytest.raises(ValueError, match=r"participations must be an integer >= 1, got 0"):
+        audit.audit_run(BASE | {"participations": 0}, 0)
+    with pytest.raises(ValueError, match=r"participations must be an integer in \[1, 6\], got 7"):
+        audit.audit_run(BASE | {"sampling": "balanced", "participations": 7}, 0)

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from dp_accounting.pld import pld_pmf
@@ -63,6 +64,8 @@ class CarriedRun(Mechanism):
         ValueError: an argument out of range, or an array.
     """
 
+    printed_in: ClassVar[str] = "repro.accounting.mspafl.printed"
+
     sigma: float
     _: KW_ONLY
     rounds: int
@@ -86,16 +89,8 @@ class CarriedRun(Mechanism):
         """Probability that the record is drawn in a round."""
         return self.p * self.q
 
-    def _not_printed(self, method: str) -> None:
-        if method == "paper":
-            raise ValueError(
-                "method must be 'upper' or 'lower' for CarriedRun, got 'paper': the printed bounds are the "
-                "functions of repro.accounting.mspafl.printed"
-            )
-
     def log_delta(self, epsilon: np.ndarray, direction: str, method: str) -> np.ndarray:
         """See `Mechanism.log_delta`."""
-        self._not_printed(method)
         at = np.ravel(epsilon)
         if self._hazard == 0:
             return np.full(np.shape(epsilon), -np.inf)
@@ -140,7 +135,6 @@ class CarriedRun(Mechanism):
 
     def losses(self, method: str, interval: float) -> PrivacyLossDistribution:
         """See `Mechanism.losses`; for "lower" those of one of the attackers."""
-        self._not_printed(method)
         if self._hazard == 0:
             return pld_lib.identity(interval, pessimistic_estimate=method != "lower")
         if method == "lower":

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
@@ -72,6 +73,8 @@ class AveragedUploads(Mechanism):
         participants_known: the adversary of the average also knows who checked in.
     """
 
+    printed_in: ClassVar[str] = "repro.accounting.mspafl.printed"
+
     sigma: float
     _: KW_ONLY
     p: float
@@ -89,16 +92,8 @@ class AveragedUploads(Mechanism):
         """Whether the adversary knows who is behind what it sees."""
         return self.participants_known or self.clients == 1
 
-    def _not_printed(self, method: str) -> None:
-        if method == "paper":
-            raise ValueError(
-                "method must be 'upper' or 'lower' for AveragedUploads, got 'paper': the printed bounds "
-                "are the functions of repro.accounting.mspafl.printed"
-            )
-
     def log_delta(self, epsilon: np.ndarray, direction: str, method: str) -> np.ndarray:
         """See `Mechanism.log_delta`."""
-        self._not_printed(method)
         ratio = 2 * np.divide(self.clip, self.sigma)
         epsilon, ratio, p, q = np.broadcast_arrays(epsilon, ratio, self.p, self.q)
         flat = [np.ravel(x).astype(float) for x in (epsilon, ratio, p, q)]
@@ -119,7 +114,6 @@ class AveragedUploads(Mechanism):
         which is the second moment formula for the hockey-stick curve of a replaced record. A plain
         number, neither bound: the integral is a trapezoidal sum of 20,000 steps without a bound on its error.
         """
-        self._not_printed(method)
         self.need_scalars("rdp")
         ratio = 2 * self.clip / self.sigma
         if method == "lower" and not self._open:
@@ -144,7 +138,6 @@ class AveragedUploads(Mechanism):
 
     def losses(self, method: str, interval: float) -> PrivacyLossDistribution:
         """See `Mechanism.losses`."""
-        self._not_printed(method)
         if method != "lower":
             return super().losses(method, interval)
         with_record, without = _cells(

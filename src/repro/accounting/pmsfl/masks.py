@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar
 
 import numpy as np
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
@@ -37,6 +38,8 @@ class SampledMask(Mechanism):
         ValueError: an argument out of range, or an array.
     """
 
+    printed_in: ClassVar[str] = "repro.accounting.pmsfl.printed"
+
     first: float
     _: KW_ONLY
     second: float
@@ -51,23 +54,14 @@ class SampledMask(Mechanism):
         pair = self.first, self.second
         return pair[::-1] if direction == "add" else pair
 
-    def _not_printed(self, method: str) -> None:
-        if method == "paper":
-            raise ValueError(
-                "method must be 'upper' or 'lower' for SampledMask, got 'paper': the printed bounds are the "
-                "functions of repro.accounting.pmsfl.printed"
-            )
-
     def log_delta(self, epsilon: np.ndarray, direction: str, method: str) -> np.ndarray:
         """See `Mechanism.log_delta`."""
-        self._not_printed(method)
         first, second = self._pair(direction)
         with np.errstate(divide="ignore"):
             return np.log(mask_delta(epsilon, first=first, second=second, count=self.count))
 
     def renyi(self, alpha: np.ndarray, direction: str, method: str) -> np.ndarray:
         """That of the binomial counts: n times that of one coordinate."""
-        self._not_printed(method)
         ways = ("remove", "add") if direction == "both" else (direction,)
         curves = []
         for a, b in map(self._pair, ways):
@@ -84,7 +78,6 @@ class SampledMask(Mechanism):
 
     def losses(self, method: str, interval: float) -> PrivacyLossDistribution:
         """See `Mechanism.losses`."""
-        self._not_printed(method)
         if method != "lower":
             return super().losses(method, interval)
         ones = np.arange(self.count + 1)  # a mass that underflows stands for a loss beyond the grid

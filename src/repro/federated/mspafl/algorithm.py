@@ -102,6 +102,7 @@ class Round:
         echo: what `signal` would have been without any local step: the server's model, clipped,
             shape (R, S, m). `signal - echo` is what the clients' data put into the round.
         noise: average of the noise they added, shape (R, S, m).
+        uploads: what each client sends, or would have sent had it checked in, shape (R, N, S, m).
     """
 
     number: int
@@ -110,6 +111,7 @@ class Round:
     signal: Array
     echo: Array
     noise: Array
+    uploads: Array
 
 
 def train(
@@ -193,6 +195,7 @@ def train(
                     signal=_average(clipped, checked_in),
                     echo=clip_rows(before, clip) * informative * checked_in.any(axis=1)[..., None],
                     noise=_average(noise, checked_in),
+                    uploads=uploads,
                 )
             )
     return models
