@@ -30,8 +30,8 @@ _SAFETY = 3.0
 _MEMORY_SAFETY = 1.5
 _LIMITS = (10, 30, 60, 120, 240, 480, 960, 1440, 2880, 4320)
 """Time limits in minutes; longer runs go on from their last state at the next call, or get `--time`."""
-_MEMORY = (1, 2, 4, 8, 16, 32, 64, 128)
-"""Memory in GiB."""
+_MEMORY = (4, 8, 16, 32, 64, 128)
+"""Memory in GiB. A job holds what all its runs leave behind; with 1 GiB a bundle of small runs was killed."""
 _GPU_CORES = 4
 """Cores of a job with a GPU. Every run on a CPU has one thread."""
 _GPU_OPTIONS = {"gres", "gpus", "gpus_per_node", "gpus_per_task", "gpus_per_socket"}

@@ -205,7 +205,7 @@ def test_short_runs_share_a_job_and_lost_ones_do_not(root, monkeypatch):
     (array,) = arrays.arrays(wanted, gpus=False, alone={wanted[0].key})
     assert sorted(len(bundle) for bundle in array.bundles) == [1, 1, 3]
     assert sorted(t.seed for bundle in array.bundles for t in bundle) == [0, 1, 2, 3, 4]
-    assert (wanted[0],) in array.bundles and (array.minutes, array.gib) == (10, 1)
+    assert (wanted[0],) in array.bundles and (array.minutes, array.gib) == (10, 4)
 
 
 @pytest.mark.parametrize(
