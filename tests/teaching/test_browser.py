@@ -6,11 +6,11 @@ Chromium is Debian's. Pictures of all pages at 1280 and 390 pixels go to `build/
 from __future__ import annotations
 
 import json
-import shutil
 
 import numpy as np
 import pytest
 
+import browsing
 from reproduce import paths
 from reproduce.teaching import sliders
 from reproduce.teaching.sliders.pages import PAGES, described
@@ -18,7 +18,6 @@ from reproduce.teaching.sliders.widget import MODULE
 
 pytestmark = pytest.mark.slow
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 MOVES = 50
 ROLES = {"lesson0": 2, "lesson1": 4, "lesson2": 3, "lesson3": 3, "lesson4": 3, "lesson5": 3}
 """How many sliders a page has."""
@@ -26,13 +25,8 @@ ROLES = {"lesson0": 2, "lesson1": 4, "lesson2": 3, "lesson3": 3, "lesson4": 3, "
 
 @pytest.fixture(scope="module")
 def browser():
-    if CHROMIUM is None:
-        pytest.skip("no chromium on the path: apt-get install chromium")
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with playwright.sync_playwright() as started:
-        opened = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    with browsing.chromium() as opened:
         yield opened
-        opened.close()
 
 
 @pytest.fixture(scope="module")
@@ -42,23 +36,12 @@ def folder(tmp_path_factory):
     return made
 
 
-class Watched:
-    """A tab that keeps what goes wrong in it, and every address it asks for."""
-
-    def __init__(self, browser, width=1280, **options):
-        self.tab = browser.new_page(viewport={"width": width, "height": 900}, **options)
-        self.faults, self.requests = [], []
-        self.tab.on("console", lambda message: self.faults.append(message.text))
-        self.tab.on("pageerror", lambda error: self.faults.append(str(error)))
-        self.tab.on("request", lambda request: self.requests.append(request.url))
-
-
 @pytest.fixture
 def watched(browser):
     tabs = []
 
     def opened(**options):
-        tabs.append(Watched(browser, **options))
+        tabs.append(browsing.Watched(browser, **options))
         return tabs[-1]
 
     yield opened

@@ -22,6 +22,8 @@ FOLDER = editions.FOLDER / "sliders"
 DIGITS = 4
 """Digits of every number that is stored or shown."""
 
+_LEAST_DELTA = 1e-12
+
 Ends = Callable[..., Mapping[str, tuple[np.ndarray, np.ndarray]]]
 """Bounds from the library. It takes the first axis as an array of shape (n,) and the others as numbers, by
 their names, and gives for each quantity its lower and upper bounds, both of shape (n,)."""
@@ -29,6 +31,14 @@ their names, and gives for each quantity its lower and upper bounds, both of sha
 
 class GridError(ValueError):
     """A grid is missing, or it is not that of its lesson."""
+
+
+def visible(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Bounds on deltas that do not tell apart what is below 1e-12: 0 and 1e-12 hold there, too.
+
+    So far down bounds of compositions are loose, and their rounding follows no order.
+    """
+    return np.where(low < _LEAST_DELTA, 0.0, low), np.maximum(high, _LEAST_DELTA)
 
 
 def rounded(values: np.ndarray, up: bool) -> np.ndarray:

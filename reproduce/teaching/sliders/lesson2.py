@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from repro.accounting import BalancedIterationSubsampling, PoissonGaussian, compose
-from reproduce.teaching.sliders.grid import Axis, Page, spaced
+from reproduce.teaching.sliders.grid import Axis, Page, spaced, visible
 
 ITERATIONS = 10
 
@@ -19,8 +19,8 @@ def ends(epsilon: np.ndarray, sigma: float, k: float) -> dict[str, tuple[np.ndar
     exactly = BalancedIterationSubsampling(sigma, iterations=ITERATIONS, participations=int(k))
     coins = compose(PoissonGaussian(sigma, rate=k / ITERATIONS), ITERATIONS)
     return {
-        "exactly": (exactly.delta(epsilon, method="lower"), exactly.delta(epsilon)),
-        "coins": (coins.delta(epsilon, method="lower"), coins.delta(epsilon)),
+        "exactly": visible(exactly.delta(epsilon, method="lower"), exactly.delta(epsilon)),
+        "coins": visible(coins.delta(epsilon, method="lower"), coins.delta(epsilon)),
     }
 
 

@@ -12,11 +12,10 @@ import numpy as np
 
 from repro.accounting import GaussianMechanism, PoissonGaussian, compose
 from reproduce.teaching.lesson3 import run_ends
-from reproduce.teaching.sliders.grid import Axis, Page, spaced
+from reproduce.teaching.sliders.grid import Axis, Page, spaced, visible
 from reproduce.teaching.sliders.lesson0 import closed
 
 _EPSILON = 1.0
-_LEAST = 1e-12  # the lower bound of a kept state is loose down there and need not rise with q; 0 is a bound, too
 _RATES = (0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.065, 0.08, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1.0)
 
 
@@ -28,9 +27,9 @@ def ends(sigma: np.ndarray, q: float, rounds: float) -> dict[str, tuple[np.ndarr
     kept = np.array([run_ends(_EPSILON, s, q, count) for s in sigma.tolist()])
     low, high = closed(GaussianMechanism(sigma / np.sqrt(count)).delta(_EPSILON))
     return {
-        "anew": (np.array(anew[0]), np.array(anew[1])),
-        "kept": (np.where(kept[:, 0] < _LEAST, 0.0, kept[:, 0]), kept[:, 1]),
-        "first": (low, np.minimum(high, 1.0)),
+        "anew": visible(np.array(anew[0]), np.array(anew[1])),
+        "kept": visible(kept[:, 0], kept[:, 1]),
+        "first": visible(low, np.minimum(high, 1.0)),
     }
 
 

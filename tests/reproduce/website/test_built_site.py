@@ -8,6 +8,7 @@ from urllib.parse import unquote
 
 import pytest
 
+import browsing
 import built_site
 from reproduce import catalogue, paths
 from reproduce.teaching import editions
@@ -133,3 +134,71 @@ def test_a_second_build_reads_nothing_again(tmp_path, monkeypatch):
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
     assert gathering.gather(tmp_path, {}) == []
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+
+
+# In a browser --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with browsing.chromium() as opened:
+        yield opened
+
+
+VISITED = (
+    "index.html",
+    "lessons.html",
+    "reading.html",
+    "citing.html",
+    "figures/CLAIMS.html",
+    "figures/ddpsa/REPORT.html",
+    "notebooks/walkthroughs/lesson0.html",
+    "notebooks/partitioning/fig1.html",
+    "api/accounting.html",
+    "sliders/lesson1.html",
+    "search.html",
+)
+
+
+@pytest.mark.parametrize("name", VISITED)
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_page_loads_without_an_error_and_without_the_network(site, browser, name, width):
+    opened = browsing.Watched(browser, width=width)
+    opened.tab.goto((site / name).as_uri())
+    opened.tab.wait_for_load_state("networkidle")
+    assert opened.faults == []
+    outside = [url for url in opened.requests if not url.startswith((site.as_uri(), "data:"))]
+    assert outside == []
+    assert opened.tab.evaluate("document.documentElement.scrollWidth") <= width
+    target = paths.BUILD / "screenshots" / f"site-{name.replace('/', '-')}-{width}.png"
+    opened.tab.screenshot(path=target)
+    opened.tab.close()
+
+
+def test_the_ledger_is_filtered(site, browser):
+    claims = rows()
+    opened = browsing.Watched(browser)
+    tab = opened.tab
+    tab.goto((site / "figures/CLAIMS.html").as_uri())
+    seen = tab.locator("table.ledger tbody tr:visible")
+    assert seen.count() == len(claims)
+    tab.locator("#ledger-filter [name=verdict]").select_option("false")
+    wrong = [row for row in claims if row["verdict"] == "false"]
+    assert 0 < len(wrong) < len(claims)
+    assert seen.count() == len(wrong)
+    tab.locator("#ledger-filter [name=paper]").select_option("ddpsa")
+    own = [row for row in wrong if row["figure"].startswith("ddpsa/")]
+    assert seen.count() == len(own) > 0
+    assert (
+        f"{len(own)} of {len(claims)} claims" in tab.locator("#ledger-filter output").inner_text()
+    )
+    address = tab.url
+    assert "verdict=false" in address and "paper=ddpsa" in address
+    tab.locator("#ledger-filter [name=text]").fill("no claim says this")
+    assert seen.count() == 0
+    other = browsing.Watched(browser)
+    other.tab.goto(address)
+    assert other.tab.locator("table.ledger tbody tr:visible").count() == len(own)
+    assert opened.faults == [] and other.faults == []
+    tab.close()
+    other.tab.close()
