@@ -178,4 +178,6 @@ def test_the_widget_draws_the_same_page(watched, tmp_path):
         }}"""
     )
     check(opened.tab, page, [axis.opening for axis in page.axes])
+    for handle in opened.tab.get_by_role("slider").all():  # else JupyterLab takes the arrow keys
+        assert handle.get_attribute("data-lm-suppress-shortcuts") == "true"
     assert opened.faults == []

@@ -46,6 +46,7 @@ function drawSliders(root, page) {
     const input = make("input", {
       type: "range", id, min: 0, max: axis.positions.length - 1, step: 1,
       value: axis.start,
+      "data-lm-suppress-shortcuts": "true", // else JupyterLab takes the arrow keys
     });
     input.value = axis.start;
     const output = make("output", { for: id });
