@@ -77,6 +77,30 @@ def counted(without: ArrayLike, present: ArrayLike) -> dict[str, str]:
     return found
 
 
+def stacked_trainings(
+    config: Mapping[str, Any], seed: int, scores: Callable[[NDArray[np.bool_], int], ArrayLike]
+) -> dict[str, str]:
+    """Train stack after stack, every second training with the canary, and count the attacker's scores.
+
+    Args:
+        config: "trainings" (in all) and "stacked" (trainings a call, an even number).
+        seed: >= 0.
+        scores: from who holds the canary, shape (stacked,), and a seed to the scores, of that shape.
+
+    Returns:
+        See `counted`.
+
+    Raises:
+        ValueError: a key of `config` or the seed out of range.
+    """
+    stacked = integer("stacked", config["stacked"], 2)
+    stacks = integer("trainings", config["trainings"], stacked) // stacked
+    seeds = np.random.SeedSequence(integer("seed", seed, 0)).generate_state(stacks)
+    present = np.arange(stacked) % 2 == 0
+    found = np.stack([scores(present, int(own)) for own in seeds])
+    return counted(found[:, ~present], found[:, present])
+
+
 @dataclass(frozen=True)
 class Roc:
     """Counts of scores at or above each threshold, from the highest threshold to the lowest.

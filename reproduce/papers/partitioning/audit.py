@@ -27,7 +27,7 @@ from repro.federated.partitioning.algorithms import (
     Step,
     train_on_submodels,
 )
-from reproduce.papers.auditing import counted
+from reproduce.papers.auditing import stacked_trainings
 from reproduce.papers.one_run import coins, summary
 from reproduce.papers.training_input import check_keys
 
@@ -94,12 +94,9 @@ def audit_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
     check_keys(config, _KEYS)
     choice("sampling", config["sampling"], ("poisson", "balanced"))
     integer("participations", config["participations"], 1)
-    stacked = integer("stacked", config["stacked"], 2)
-    stacks = integer("trainings", config["trainings"], stacked) // stacked
-    seeds = np.random.SeedSequence(integer("seed", seed, 0)).generate_state(stacks)
-    present = np.arange(stacked) % 2 == 0
-    found = np.stack([_score(_views(config, present, int(own)), config) for own in seeds])
-    return counted(found[:, ~present], found[:, present])
+    return stacked_trainings(
+        config, seed, lambda present, own: _score(_views(config, present, own), config)
+    )
 
 
 def one_run(config: dict[str, Any], seed: int) -> dict[str, Any]:

@@ -32,7 +32,7 @@ from repro.federated.pmsfl.algorithm import PMSFL
 from repro.federated.pmsfl.rivals import SplitFedDP
 from repro.federated.pmsfl.split_method import Cohort, Plan
 from repro.models.split import DEPTH, SplitNetwork
-from reproduce.papers.auditing import counted
+from reproduce.papers.auditing import stacked_trainings
 from reproduce.papers.one_run import coins, summary
 from reproduce.papers.training_input import check_keys
 
@@ -111,12 +111,9 @@ def audit_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
     """
     check_keys(config, _KEYS)
     score = _SCORES[choice("canary", config["canary"], tuple(_SCORES))]
-    stacked = integer("stacked", config["stacked"], 2)
-    stacks = integer("trainings", config["trainings"], stacked) // stacked
-    seeds = np.random.SeedSequence(integer("seed", seed, 0)).generate_state(stacks)
-    present = np.arange(stacked) % 2 == 0
-    found = np.stack([score(_round(config, present, int(own)), config) for own in seeds])
-    return counted(found[:, ~present], found[:, present])
+    return stacked_trainings(
+        config, seed, lambda present, own: score(_round(config, present, own), config)
+    )
 
 
 def one_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
