@@ -69,7 +69,8 @@ def test_one_record_moves_its_clients_sum_by_at_most_the_clip(seed, clip):
         sums.append(clipped_sums(federation, model, [clip], federation.membership(np.array([2]))))
     moved = np.abs(sums[1] - sums[0]).sum(axis=-1)
     assert moved.max() <= clip * (1 + 1e-9)
-    assert moved[:, :, 1].max() == 0 or moved[:, :, 0].max() == 0  # the other client's is as it was
+    # The other client's is as it was, but for rounding: the order of a matrix product's sums may change.
+    assert moved.max(axis=(0, 1)).min() <= 1e-14 * clip * training.inputs.shape[1]
 
 
 def test_every_client_holds_the_same_number_of_records():
