@@ -3,6 +3,7 @@
 PROFILE ?= quick
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
 SLURM ?=
+STATUS ?=
 IDS ?=
 ID ?=
 SAMPLE ?=
@@ -24,7 +25,7 @@ one_thread = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMEXPR_
 
 MAKEFLAGS += --no-builtin-rules
 .DEFAULT_GOAL := help
-.PHONY: help all test test-all claim verify certify mutants ledger gallery data paper sweep publish teach site lab new bench references lint clean faults test-slurm FORCE
+.PHONY: help all test test-all claim verify certify mutants ledger gallery data paper sweep publish teach site lab new bench references lint clean faults test-slurm flower FORCE
 
 help:  ## list the targets
 	@echo "make TARGET [PROFILE=quick|desk|long|paper] [JOBS=n]"
@@ -70,8 +71,8 @@ gallery:  ## renew the gallery in README.md from figures/
 data:  ## fetch and check the data of a profile (here the default is desk)
 	$(run) -m reproduce data --profile $(if $(given),$(PROFILE),desk)
 
-sweep:  ## compute the training runs of a profile beforehand; SLURM="partition --account=name" sends them to a cluster
-	$(run) -m reproduce sweep $(figure_options) $(if $(SLURM),--slurm "$(SLURM)")
+sweep:  ## compute the training runs of a profile beforehand; SLURM="partition --account=name" sends them to a cluster, STATUS=1 (SEED=n) tells how far they are and where each log lies
+	$(run) -m reproduce sweep $(figure_options)$(if $(STATUS), --status$(if $(SEED), --seed $(SEED)))$(if $(SLURM), --slurm "$(SLURM)")$(if $(IDS), $(IDS))
 
 publish:  ## copy the run records of a profile to data/published/, with their provenance
 	$(run) -m reproduce publish --profile $(PROFILE)
@@ -97,6 +98,9 @@ faults:  ## kills, random calls, secure sums with faults, bounded; FULL=1: five 
 
 test-slurm:  ## sweeps and faults on a Slurm started here; FULL=1: 100 faults, SEED=n chooses other ones
 	$(run) bench/slurm$(if $(FULL), --full)$(if $(SEED), --seed $(SEED))
+
+flower:  ## run the five algorithms in Flower, as processes with keys; IDS="ddpsa pmsfl" for some of them
+	$(run) apps/flower/federation.py $(IDS)
 
 references:  ## renew, on purpose, the notebooks' outputs, stored numbers and costs (of IDS="…", or all)
 	$(run) -m reproduce.references --profile $(PROFILE) --jobs $(JOBS) $(IDS)

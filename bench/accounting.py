@@ -29,7 +29,14 @@ from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 
-from repro.accounting import BalancedIterationSubsampling, ModelSplitting, compose
+from repro.accounting import (
+    BalancedIterationSubsampling,
+    ModelSplitting,
+    PoissonGaussian,
+    RandomParticipation,
+    calibrate_sigma,
+    compose,
+)
 from repro.accounting.partitioning.blocks import block_law
 from repro.accounting.partitioning.printed import ORDERS, convert_epsilon
 from repro.accounting.partitioning.ratio import balanced_ratio
@@ -45,9 +52,9 @@ PEERS = {
 }
 #: Whole orders of the enumeration by random-allocation; it grows like the number of partitions.
 DIRECT_ORDERS = list(range(2, 21))
-#: Iterations up to which PLD-accounting refines its own bracket; beyond, it runs once on a fixed grid.
-ADAPTIVE = 100
-#: Iterations up to which it is asked at all: k = 655 of T = 2000 had not answered after minutes.
+#: Iterations up to which random-allocation's enumeration is asked.
+ENUMERATED = 100
+#: Iterations up to which PLD-accounting is asked: k = 655 of T = 2000 had not answered after minutes.
 ANSWERED = 1000
 
 
@@ -74,6 +81,10 @@ def table(methods: dict[str, Epsilon], repeat: int, lower: str, upper: str) -> N
     for name, (epsilon, seconds) in found.items():
         if name in (lower, upper):
             verdict = f"bracket, {high / low - 1:.2%} wide"
+        elif name.endswith(", lower"):
+            verdict = (
+                "wrong: above our upper end" if epsilon > high else f"{epsilon / low - 1:+.1%}"
+            )
         elif epsilon < low:
             verdict = f"wrong: {1 - epsilon / low:.1%} below the truth"
         else:
@@ -152,16 +163,11 @@ def allocated(name: str, sigma: float, iterations: int, k: int, delta: float) ->
     return getattr(scheme, name)(params=params, config=config)
 
 
-def by_losses(sigma: float, iterations: int, k: int, delta: float) -> float:
-    """The upper end that the package PLD-accounting gives."""
+def by_losses(end: int, sigma: float, iterations: int, k: int, delta: float) -> float:
+    """The lower (0) or upper (1) end of the bracket that the package PLD-accounting gives."""
     package = importlib.import_module("PLD_accounting")
     size = {"delta": delta, "sigma": sigma, "num_steps": iterations, "num_selected": k}
-    if iterations <= ADAPTIVE:
-        return max(package.gaussian_allocation_epsilon_range(**size))
-    config = package.AllocationSchemeConfig(convolution_method=package.ConvolutionMethod.FFT)
-    return package.gaussian_allocation_epsilon_configurable(
-        params=package.PrivacyParams(**size), config=config
-    )
+    return sorted(package.gaussian_allocation_epsilon_range(**size))[end]
 
 
 def balanced_methods(
@@ -183,14 +189,18 @@ def balanced_methods(
     if present("opacus"):
         yield "Opacus PRV, Poisson at rate k / T", lambda: opacus("prv", *poisson_run)
     if present("random-allocation"):
-        for name in ("RDP_DCO", "direct") if iterations <= ADAPTIVE else ("RDP_DCO",):
+        for name in ("RDP_DCO", "direct") if iterations <= ENUMERATED else ("RDP_DCO",):
             bound = f"allocation_epsilon_{name}"
             yield (
                 f"random-allocation, {name}",
                 lambda bound=bound: allocated(bound, sigma, iterations, k, delta),
             )
     if present("PLD-accounting") and iterations <= ANSWERED:
-        yield "PLD-accounting, upper", lambda: by_losses(sigma, iterations, k, delta)
+        for end, name in enumerate(("lower", "upper")):
+            yield (
+                f"PLD-accounting, {name}",
+                lambda end=end: by_losses(end, sigma, iterations, k, delta),
+            )
 
 
 def balanced() -> None:
@@ -198,6 +208,7 @@ def balanced() -> None:
     for sigma, iterations, k, delta in (
         (2.0, 10, 4, 1e-6),
         (1.0, 10, 5, 1e-6),
+        (1.0, 100, 10, 1e-5),
         (2.36, 1000, 100, 1e-5),
         (10.17, 2000, 655, 1e-5),
         (3.0, 1500, 120, 1e-4),
@@ -207,6 +218,51 @@ def balanced() -> None:
         )
         methods = dict(balanced_methods(sigma, iterations, k, delta))
         table(methods, 1, "ours, lower", "ours, upper")
+
+
+# ---- many rounds ---------------------------------------------------------------------------------
+
+
+def many_rounds(repeat: int) -> None:
+    """Seconds and brackets over 10,000 rounds, and a calibration over 1,000."""
+    rounds, delta = 10_000, 1e-5
+
+    def row(label: str, method: Callable[..., float], *given: object) -> float:
+        value, seconds = timed(lambda: method(*given), repeat)
+        print(f"  {label:58s} {value:9.4f} {seconds:8.3f} s")
+        return seconds
+
+    def sampled(method: str, sigma: float, rate: float) -> float:
+        return compose(PoissonGaussian(sigma, rate=rate), rounds).epsilon(delta, method=method)
+
+    def peer(sigma: float, rate: float) -> float:
+        return poisson(PLDAccountant(), sigma, rate, rounds, delta)
+
+    def scheme(method: str, sigma: float, p: float, q: float, d: int) -> float:
+        made = RandomParticipation(sigma, p=p, q=q, samples_per_client=d)
+        return compose(made, rounds).epsilon(delta, method=method)
+
+    def calibrated() -> float:
+        return calibrate_sigma(
+            lambda sigma: compose(
+                RandomParticipation(sigma, p=0.1, q=0.01, samples_per_client=500), 1000
+            ),
+            epsilon=1.0,
+            delta=delta,
+        )
+
+    for sigma, rate in ((1.0, 0.01), (1.0, 0.001), (5.0, 0.1)):
+        print(f"\nsubsampled Gaussian, sigma = {sigma}, rate {rate}, T = {rounds}, delta {delta}")
+        row("ours, lower", sampled, "lower", sigma, rate)
+        ours = row("ours, upper", sampled, "upper", sigma, rate)
+        theirs = row("dp-accounting PLD, upper", peer, sigma, rate)
+        print(f"  dp-accounting takes {theirs / ours:.1f} times as long as our upper bound")
+    for setting in ((1.0, 0.1, 0.01, 100), (2.0, 0.02, 0.05, 400), (5.0, 0.1, 0.1, 500)):
+        print(f"\nrandom participation, sigma, p, q, d = {setting}, T = {rounds}, delta {delta}")
+        row("ours, lower", scheme, "lower", *setting)
+        row("ours, upper", scheme, "upper", *setting)
+    print("\nrandom participation, p = 0.1, q = 0.01, d = 500, T = 1000: sigma for (1, 1e-5)")
+    row("ours, upper", calibrated)
 
 
 def main() -> None:
@@ -221,6 +277,7 @@ def main() -> None:
     for name in PEERS:
         if not present(name):
             print(f"{name} is left out: pip install --no-deps --target build/peers {name}")
+    many_rounds(given.repeat)
     splitting(given.repeat)
     balanced()
 

@@ -13,6 +13,7 @@ import signal
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,12 @@ import repro.accounting as accounting
 from repro.accounting import InvalidBoundWarning, Mechanism, compose
 
 LONGEST, MEMORY = 20, 2 << 30
-"""Seconds and bytes that one call may take; the bytes on top of what is held when the part starts."""
+"""Processor seconds and bytes that one call may take; the bytes on top of what is held when the part starts.
+
+Seconds of the processor, so that a machine under load finds the same faults."""
+
+COSTLY = 0.05
+"""Processor seconds from which a call counts as costly."""
 
 SCALE = [1e-300, 1e-6, 1e-3, 0.03, 0.3, 1.0, 3.0, 50.0, 1e6, 1e12]
 RATE = [0.0, 1e-12, 1e-6, 1e-3, 0.1, 0.5, 0.999, 1 - 1e-16, 1.0]
@@ -43,8 +49,10 @@ JUNK = [
 LIKE = {
     **dict.fromkeys(("sigma", "scale", "clip", "sensitivity", "interval", "ratio"), SCALE),
     **dict.fromkeys(("p", "q", "rate", "fpr", "prior", "slack", "delta", "round_delta"), RATE),
+    **dict.fromkeys(("first", "second", "theta", "floor", "keep", "compromised"), RATE),
     **dict.fromkeys(("rounds", "clients", "submodels", "iterations", "participations"), COUNT),
-    **dict.fromkeys(("samples_per_client", "honest", "planned", "d", "k", "n", "size"), COUNT),
+    **dict.fromkeys(("honest", "planned", "d", "k", "n", "size"), COUNT),
+    "samples_per_client": [*COUNT, 10**7],
     **dict.fromkeys(
         ("epsilon", "round_epsilon", "epsilon0"), [0.0, 1e-12, 0.01, 1.0, 8.0, 1e3, 1e9]
     ),
@@ -66,31 +74,36 @@ class TooLong(Exception):
     """A call took more than `LONGEST` seconds."""
 
 
-def run(seed: int, seconds: float) -> list[str]:
-    """Call at random for so many seconds; the faults found, each with the call that shows it."""
+def run(seed: int, seconds: float, count: int | None = None) -> list[str]:
+    """Call at random for so many seconds, or `count` times; the faults found, each with the call that shows it."""
     rng = random.Random(seed)
     functions = list(public())
-    mechanisms = [one for one in vars(accounting).values() if _is_mechanism(one)]
+    mechanisms = sorted(_mechanisms(), key=lambda kind: kind.__name__)
     found: dict[str, str] = {}
-    number, end = 0, time.monotonic() + seconds
+    number, costly, longest, end = 0, 0, 0.0, time.monotonic() + seconds
     before = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (_held() + MEMORY, before[1]))
-    signal.signal(signal.SIGALRM, _ring)
+    signal.signal(signal.SIGVTALRM, _ring)
     try:
-        while time.monotonic() < end:
+        while number != count and time.monotonic() < end:
             number += 1
             if number % 2:
                 text, call = _of_mechanism(rng, rng.choice(mechanisms))
             else:
                 text, call = _of_function(rng, *rng.choice(functions))
-            if fault := attempt(call):
+            start = time.process_time()
+            fault = attempt(call)
+            spent = time.process_time() - start
+            costly, longest = costly + (spent >= COSTLY), max(longest, spent)
+            if fault:
                 found.setdefault(
                     fault.split("(")[0] + text.split("(")[0], f"calls: {text}: {fault}"
                 )
     finally:
         resource.setrlimit(resource.RLIMIT_AS, before)
     print(
-        f"calls: {number} of {len(functions)} functions and {len(mechanisms)} mechanisms",
+        f"calls: {number - costly} below {COSTLY} s and {costly} above, of {len(functions)} functions and "
+        f"{len(mechanisms)} mechanisms; the longest took {longest:.1f} s",
         flush=True,
     )
     return list(found.values())
@@ -115,8 +128,15 @@ def _known(function: Callable[..., Any]) -> bool:
     return all(one.name in LIKE and one.annotation in PLAIN for one in needed)
 
 
-def _is_mechanism(one: Any) -> bool:
-    return inspect.isclass(one) and issubclass(one, Mechanism) and one is not Mechanism
+def _mechanisms() -> list[type[Mechanism]]:
+    """Every public mechanism of the package's modules; `public` has imported them."""
+    every, left = set(), [Mechanism]
+    while left:
+        every |= set(kinds := left.pop().__subclasses__())
+        left += kinds
+    return [
+        kind for kind in every if kind.__module__.startswith("repro.") and kind.__name__[0] != "_"
+    ]
 
 
 def _arguments(rng: random.Random, function: Callable[..., Any]) -> dict[str, Any]:
@@ -165,6 +185,17 @@ def _of_mechanism(rng: random.Random, kind: type[Mechanism]) -> tuple[str, Calla
         both = [target.epsilon(delta, method=m, direction=direction) for m in ("lower", "upper")]
         finite(both)
         assert both[0] <= both[1] * (1 + 1e-9), f"lower epsilon {both} at {delta}"
+        other = rng.choice(("rdp", "tpr_at_fpr", "advantage", "gdp_mu", "bayes_risk"))
+        at = {"rdp": [2.5], "tpr_at_fpr": [0.01], "bayes_risk": [0.3]}.get(other, [])
+        ask = partial(getattr(target, other), *at)
+        try:
+            both = [ask(method=m) for m in ("lower", "upper")]
+        except NotImplementedError:
+            return  # a mechanism without Renyi divergences says so
+        finite(both)
+        if other == "bayes_risk":  # a risk is the attacker's, so that its bounds change places
+            both = both[::-1]
+        assert other == "rdp" or both[0] <= both[1] + 1e-9, f"lower {other} {both}"
 
     return f"{_told(kind.__name__, given)} x {rounds}, {direction}", call
 
@@ -184,11 +215,11 @@ def finite(value: Any) -> None:
 
 def attempt(call: Callable[[], Any]) -> str:
     """What is wrong with a call, or ""."""
-    signal.alarm(LONGEST)
+    signal.setitimer(signal.ITIMER_VIRTUAL, LONGEST)
     try:
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", RuntimeWarning)  # a warning that leaks is a fault
             warnings.simplefilter("ignore", InvalidBoundWarning)
-            warnings.simplefilter("ignore", RuntimeWarning)
             call()
     except NAMED as problem:
         return (
@@ -199,7 +230,7 @@ def attempt(call: Callable[[], Any]) -> str:
     except Exception as problem:
         return f"uncaught {type(problem).__name__}: {str(problem)[:200]}"
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
     return ""
 
 

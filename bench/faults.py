@@ -9,9 +9,12 @@ Three parts, each of which says what it did and ends the program with 1 where so
   moments and started again; in the end every file is the one that an undisturbed run writes.
 * calls: public functions and mechanisms of `repro.accounting` with random arguments, usual, extreme and senseless.
   An answer has no nan, no inf, and its lower bound is below the upper one; delta does not rise with epsilon; an error
-  is a `ValueError` or `TypeError` that names something; no call takes more than 20 s or 2 GiB.
-* sums: rounds of `repro.secagg` in this process and over sockets, some with a faulty share or a killed server: the sum
-  is right, or there is none.
+  is a `ValueError` or `TypeError` that names something; no warning leaks; no call takes more than 20 s of the
+  processor or 2 GiB.
+* sums: rounds of `repro.secagg` in this process, some with a faulty share, and over sockets, every second one with a
+  fault (a frame dropped, doubled, cut, altered, out of order or of an earlier round, a silent client, idle callers, a
+  connection that ended unnoticed, a stranger's certificate, an operator that comes again, a killed server): the sum
+  is right, or there is none; the end comes in time, and the next round works.
 """
 
 from __future__ import annotations
@@ -46,13 +49,19 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--full", action="store_true", help="all figures, five cold runs")
     parser.add_argument("--seconds", type=int, default=60, help="of random calls, and of sums")
+    parser.add_argument("--calls", type=int, help="the most random calls; else as many as fit")
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        help="the most sums over sockets, and a tenth of those in process; else as fit",
+    )
     options = parser.parse_args()
     parts = options.part or ["calls", "sums", "kills"]
     found: list[str] = []
     if "calls" in parts:
-        found += fault_calls.run(options.seed, options.seconds)
+        found += fault_calls.run(options.seed, options.seconds, options.calls)
     if "sums" in parts:
-        found += fault_sums.run(options.seed, options.seconds)
+        found += fault_sums.run(options.seed, options.seconds, options.rounds)
     if "kills" in parts:
         found += kills(options.seed, options.full)
     for one in found:

@@ -72,11 +72,19 @@ def ours(values: np.ndarray, ring: Ring, name: str) -> dict[str, Step]:
 
 
 def flower(values: np.ndarray) -> dict[str, Step]:
-    """Flower's helpers as its client calls them, with a mask for each of our two keys."""
+    """Flower's helpers as its client calls them, with a mask for each of our two keys.
+
+    SecAgg+ adds one mask for each neighbour and one of the client's own; its server generates as
+    many again as it has to take out, at least one for each client.
+    """
     home = "flwr.common.secure_aggregation"
     quantize = importlib.import_module(f"{home}.quantization").quantize
     generate = importlib.import_module(f"{home}.secaggplus_utils").pseudo_rand_gen
     arithmetic = importlib.import_module(f"{home}.ndarrays_arithmetic")
+
+    def masked() -> list[np.ndarray]:
+        mask = generate(b"a" * 32, 2**32, [values.shape])
+        return arithmetic.parameters_addition(quantized, mask)
 
     def step() -> object:
         numbers = quantize([values], 8.0, 2**22)
@@ -85,7 +93,8 @@ def flower(values: np.ndarray) -> dict[str, Step]:
             numbers = arithmetic.parameters_addition(numbers, mask)
         return arithmetic.parameters_mod(numbers, 2**32)
 
-    return {"Flower: quantise and mask": step}
+    quantized = quantize([values], 8.0, 2**22)
+    return {"Flower: quantise and mask": step, "Flower: one mask more": masked}
 
 
 def measure(steps: dict[str, Step], size: int, seconds: float) -> dict[str, float]:

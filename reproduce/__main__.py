@@ -50,6 +50,13 @@ def _parser() -> argparse.ArgumentParser:
             command.add_argument("--slow", action="store_true", help="only the slow unit tests")
         if name == "sweep":
             command.add_argument("--slurm", metavar="PARTITION", help="compute on a cluster")
+            text = (
+                "compute nothing: say how far the jobs on a cluster are, and where their logs lie"
+            )
+            command.add_argument("--status", action="store_true", help=text)
+            command.add_argument(
+                "--seed", type=int, help="with --status: the logs of this seed only"
+            )
     return parser
 
 
@@ -87,14 +94,22 @@ def run(options: Any) -> int:
 
 def sweep(options: Any) -> int:
     """Compute the training runs of a profile before the notebooks ask for them."""
-    from reproduce import cluster, records, tasks
+    from reproduce import cluster, records, status, tasks
 
-    wanted = {task.key: task for _, group in _tasks(options) for task in group}
+    labelled = {task.key: (entry.id, task) for entry, group in _tasks(options) for task in group}
+    if options.status:
+        try:
+            print(status.report(labelled, options.seed))
+        except RuntimeError as problem:
+            print(problem, file=sys.stderr)
+            return 1
+        return 0
+    wanted = {key: task for key, (_, task) in labelled.items()}
     missing = {key: task for key, task in wanted.items() if records.look_up(task) is None}
     print(f"{len(wanted)} runs, {len(missing)} to be computed", flush=True)
     if options.slurm and missing:
         try:
-            labels = {task.key: entry.id for entry, group in _tasks(options) for task in group}
+            labels = {key: label for key, (label, _) in labelled.items()}
             errors = cluster.submit(list(missing.values()), options.slurm, labels)
         except (RuntimeError, ValueError) as problem:
             print(problem, file=sys.stderr)

@@ -99,8 +99,7 @@ def _seconds(item: Result) -> float | None:
 
 def _compute(item: Result) -> str:
     """The minutes of the quick profile, and those that the published runs took."""
-    seconds = _seconds(item)
-    told = "compute-minutes unknown" if seconds is None else f"{seconds / 60:.1f} compute-minutes"
+    told = _measured(_seconds(item))
     for profile in catalogue.published(item.entry):
         files = sorted((paths.PUBLISHED / item.entry.id / profile).glob("*.json"))
         spent = sum(_spent(path) for path in files)
@@ -109,6 +108,15 @@ def _compute(item: Result) -> str:
             "opened from their records in seconds"
         )
     return told
+
+
+def _measured(seconds: float | None) -> str:
+    """A measured time; in minutes only where one decimal place is nearly exact."""
+    if seconds is None:
+        return "compute-minutes unknown"
+    return (
+        f"{seconds / 60:.1f} compute-minutes" if seconds >= 60 else f"{seconds:.0f} compute-seconds"
+    )
 
 
 @lru_cache(maxsize=4096)

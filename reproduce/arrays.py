@@ -2,7 +2,8 @@
 
 The note of an array is written before the array is sent, under the name that its jobs bear in the queue. So
 whoever reads the queue knows which job computes which run, also when the process that sent them was killed in
-between. Notes, scripts, logs and answers lie in `data/runs/.slurm/`.
+between. Note, scripts, logs and answers of an array lie in `data/runs/.slurm/<name>/`, a folder of its own: a
+controller that lost its state gives job ids again, and what belongs to a job is told by name and id together.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from repro.atomic import write_json
 from reproduce import needs, paths, slurm
@@ -75,6 +77,57 @@ class Array:
         return asked
 
 
+@dataclass(frozen=True, eq=False)
+class Sent:
+    """A job that was sent.
+
+    Attributes:
+        name: that of its array, which no other array has.
+        number: its id in the queue, "12" or "12_3"; another job may get the same one later.
+        runs: what it computes, one after the other.
+    """
+
+    name: str
+    number: str
+    runs: tuple[Task, ...]
+
+    @property
+    def home(self) -> Path:
+        """Where everything about its array lies."""
+        return folder() / self.name
+
+    @property
+    def answer(self) -> Any:
+        """submitit's object for it: logs, result."""
+        return slurm.job_of(self.number, self.home)
+
+    @property
+    def beats(self) -> Path:
+        """The file that it touches as long as it lives."""
+        return beats(self.name, place(self.number))
+
+    @property
+    def given_up(self) -> Path:
+        """A file that is there once nobody waits for the job any more."""
+        return self.home / f"given-up-{place(self.number)}"
+
+
+def beats(name: str, place: int) -> Path:
+    """The file that a job touches: array, place in it."""
+    return folder() / name / f"beats-{place}"
+
+
+def listed(job: Sent, queue: Mapping[str, slurm.Job]) -> slurm.Job | None:
+    """What the queue says of a job; None where it lists none of this id and name."""
+    found = queue.get(job.number)
+    return found if found is not None and found.name == job.name else None
+
+
+def place(number: str) -> int:
+    """The place of a job in its array: 3 for "12_3", 0 for "12"."""
+    return int(number.partition("_")[2] or 0)
+
+
 def arrays(tasks: Sequence[Task], gpus: bool, alone: set[str]) -> list[Array]:
     """Bundle runs into jobs and jobs into arrays, the longest first.
 
@@ -92,15 +145,18 @@ def arrays(tasks: Sequence[Task], gpus: bool, alone: set[str]) -> list[Array]:
 
     for task in tasks:
         need = needs.of(task)
-        place = (_up(_MEMORY_SAFETY * need.mib / 1024, _MEMORY), int(gpus and need.gpu))
-        if task.key in alone or need.seconds >= _BUNDLE:
-            close(place, need.seconds, [task])
+        on_gpu = gpus and need.gpu
+        # what is scaled are seconds of a core, which say nothing of a GPU
+        seconds = needs.UNKNOWN_SECONDS if on_gpu and need.source != "measured" else need.seconds
+        place = (_up(_MEMORY_SAFETY * need.mib / 1024, _MEMORY), int(on_gpu))
+        if task.key in alone or seconds >= _BUNDLE:
+            close(place, seconds, [task])
             continue
-        seconds, bundle = open_bundles.get(place, (0.0, []))
-        if bundle and seconds + need.seconds > _BUNDLE:
-            close(place, seconds, bundle)
-            seconds, bundle = 0.0, []
-        open_bundles[place] = (seconds + need.seconds, [*bundle, task])
+        before, bundle = open_bundles.get(place, (0.0, []))
+        if bundle and before + seconds > _BUNDLE:
+            close(place, before, bundle)
+            before, bundle = 0.0, []
+        open_bundles[place] = (before + seconds, [*bundle, task])
     for place, (seconds, bundle) in open_bundles.items():
         close(place, seconds, bundle)
     return [
@@ -143,24 +199,27 @@ def note(array: Array) -> str:
     """Write down what an array holds; return the name for its jobs."""
     name = _PREFIX + uuid.uuid4().hex[:12]
     keys = [[task.key for task in bundle] for bundle in array.bundles]
-    write_json(folder() / f"{name}.json", {"job": "", "bundles": keys})
+    (folder() / name).mkdir()
+    write_json(_note(name), {"job": "", "bundles": keys})
     return name
 
 
 def sent(name: str, number: str) -> None:
     """Add the id of an array, "12", to its note, for those who look for logs."""
-    path = folder() / f"{name}.json"
-    write_json(path, json.loads(path.read_text(encoding="utf-8")) | {"job": number})
+    write_json(_note(name), json.loads(_note(name).read_text(encoding="utf-8")) | {"job": number})
 
 
-def notes() -> dict[str, dict[str, object]]:
+def notes() -> dict[str, dict[str, Any]]:
     """Every note, the oldest first: name -> `job` and `bundles`, a list of lists of keys."""
-    files = sorted(folder().glob(f"{_PREFIX}*.json"), key=lambda path: path.stat().st_mtime_ns)
-    return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in files}
+    found = [(path.stat().st_mtime_ns, path) for path in folder().glob(f"{_PREFIX}*/note.json")]
+    return {path.parent.name: json.loads(path.read_text("utf-8")) for _, path in sorted(found)}
 
 
-def keys_of(number: str, name: str, known: Mapping[str, Mapping[str, object]]) -> list[str]:
+def _note(name: str) -> Path:
+    return folder() / name / "note.json"
+
+
+def keys_of(number: str, name: str, known: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """The keys of the runs that a job in the queue computes; [] for jobs of others."""
     bundles = known.get(name, {}).get("bundles", [])
-    place = int(number.partition("_")[2] or 0)
-    return bundles[place] if isinstance(bundles, list) and place < len(bundles) else []
+    return bundles[place(number)] if place(number) < len(bundles) else []

@@ -20,6 +20,7 @@ from reproduce.entries import FILE, FUNCTION, PROFILES, CatalogueError, Figure, 
 __all__ = [
     "FILE", "PROFILES", "CatalogueError", "Figure", "check_free", "figure", "figures", "paper_title",
     "papers", "parts", "path_of", "published", "select", "task_function", "tasks",
+    "work_functions",
 ]  # fmt: skip
 
 
@@ -114,6 +115,19 @@ def task_function(name: str) -> str:
     return known[name]
 
 
+def work_functions() -> dict[str, str]:
+    """What tells how much computing a kind of run takes: `<paper>/<name>` -> "module:function".
+
+    Raises:
+        CatalogueError: a file is ill-formed; the message names file and key.
+    """
+    return {
+        f"{paper}/{name}": function
+        for paper in papers()
+        for name, function in _load(paper).get("work", {}).items()
+    }
+
+
 def check_free(entry: Figure) -> None:
     """Raise `CatalogueError` unless every name under `free` is a parameter of the notebook."""
     known = entry.parameters("quick")
@@ -147,22 +161,27 @@ def _read(path: Path, size: int, changed: int) -> dict[str, Any]:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as problem:
         raise CatalogueError(f"{path}: {problem}") from None
-    if unknown := sorted(set(table) - {"title", "tasks", "figures"}):
+    if unknown := sorted(set(table) - {"title", "tasks", "work", "figures"}):
         raise CatalogueError(
-            f"{path}: unknown key {', '.join(unknown)}; known: figures, tasks, title"
+            f"{path}: unknown key {', '.join(unknown)}; known: figures, tasks, title, work"
         )
     if not isinstance(table.get("title"), str) or not table["title"].strip():
         raise CatalogueError(f"{path}: `title` must be a text that is not empty")
-    for key in ("figures", "tasks"):
+    for key in ("figures", "tasks", "work"):
         if not isinstance(table.get(key, {}), dict):
             raise CatalogueError(f"{path}: `{key}` must be a table")
-    for name, function in table.get("tasks", {}).items():
-        if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
-            raise CatalogueError(f"{path}: tasks.{name}: the name must be letters, digits and _")
-        if not isinstance(function, str) or not FUNCTION.fullmatch(function):
-            raise CatalogueError(
-                f"{path}: tasks.{name} must be 'module:function', got {function!r}"
-            )
+    for key in ("tasks", "work"):
+        for name, function in table.get(key, {}).items():
+            if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
+                raise CatalogueError(
+                    f"{path}: {key}.{name}: the name must be letters, digits and _"
+                )
+            if not isinstance(function, str) or not FUNCTION.fullmatch(function):
+                raise CatalogueError(
+                    f"{path}: {key}.{name} must be 'module:function', got {function!r}"
+                )
+    if strangers := sorted(set(table.get("work", {})) - set(table.get("tasks", {}))):
+        raise CatalogueError(f"{path}: work.{strangers[0]}: there is no task of this name")
     return table
 
 

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
+from reproduce import quantities
+
 REPRODUCED, DIFFERS, UNDECIDED = "reproduced", "differs", "undecided"
 NOT_TESTED, UNATTAINABLE, PENDING = "not tested", "not attainable", "not yet"
 NOT_APPLICABLE = "not applicable"
@@ -155,7 +157,7 @@ class Claim:
 
     def paper_text(self) -> str:
         """The paper's side of the comparison, as printed in tables."""
-        return self.statement if self.paper is None else _text(self.paper, self.unit)
+        return self.statement if self.paper is None else quantities.text(self.paper, self.unit)
 
     def tolerance_text(self) -> str:
         """The tolerance, as printed in tables; empty for claims that are no number."""
@@ -163,7 +165,7 @@ class Claim:
         if self.rtol is not None:
             parts.append(f"{100 * self.rtol:.3g} %")
         if self.atol is not None:
-            parts.append(_text(self.atol, self.unit))
+            parts.append(quantities.text(self.atol, self.unit))
         return " + ".join(parts)
 
 
@@ -261,11 +263,12 @@ def decide_number(
         )
     agree = all(claim.allows(value, stated) for value, stated in zip(values, paper, strict=True))
     verdict = REPRODUCED if agree else DIFFERS
-    text = shown.strip() or _text(values, claim.unit, claim.digits())
+    text = shown.strip() or quantities.text(values, claim.unit, claim.digits())
     if interval is not None:
         verdict = _of_interval(claim, values, paper, interval)
-        if not shown.strip():
-            text += f" [{_text(list(interval), claim.unit, claim.digits())}]"
+        text = shown.strip() or quantities.with_interval(
+            values[0], interval, claim.unit, claim.digits()
+        )
     if verdict == DIFFERS and not reason.strip():
         raise ClaimError(
             f"claim {claim.full_id} differs (paper {claim.paper_text()}, ours {text}, tolerance "
@@ -385,9 +388,3 @@ def _numbers(name: str, value: Any) -> list[float]:
     if not items:
         raise ClaimError(f"{name} is empty")
     return [float(item) for item in items]
-
-
-def _text(value: float | list[float] | tuple[float, ...], unit: str, digits: int = 10) -> str:
-    """Numbers at `digits` significant digits and their unit."""
-    items = value if isinstance(value, list | tuple) else [value]
-    return f"{', '.join(f'{item:.{digits}g}' for item in items)} {unit}".strip()

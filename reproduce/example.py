@@ -130,6 +130,10 @@ TODO
 
 TODO
 
+## What an attacker can do
+
+TODO
+
 ## What is repaired
 
 TODO

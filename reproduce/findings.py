@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from reproduce import paths
+from reproduce.notation import symbols
 
 FILE = "findings.md"
 """The name of the file in a paper's folder."""
@@ -36,6 +37,7 @@ SECTIONS = (
     "What the paper claims",
     "What stands",
     "What falls",
+    "What an attacker can do",
     "What is repaired",
     "What could not be tested",
     "What was easy",
@@ -165,9 +167,10 @@ class Filling:
             return self.verdict(name, base)
         if word.lower() in ("ours", "short"):
             ours = row["ours"] if word.lower() == "ours" else _start(row["ours"])
-            return f"{_capital(word, plain(ours))} ([section]({base}{row['link']}))"
+            return f"{_capital(word, in_symbols(ours))} ([section]({base}{row['link']}))"
         if word.lower() in _TEXTS:
-            return _capital(word, plain(row[word.lower()]))
+            write = plain if word.lower() == "quote" else in_symbols
+            return _capital(word, write(row[word.lower()]))
         return self._problem(f"{origin}: {name}: unknown word {word!r}")
 
     def _problem(self, told: str) -> str:
@@ -183,7 +186,7 @@ class Filling:
             link = f"[{name}]({base}{row['link']})"
             groups.setdefault((row["verdict"], row["reason"]), []).append(link)
         items = [
-            f"* {verdict}: {', '.join(links)}{f': {plain(reason)}' if reason else ''}"
+            f"* {verdict}: {', '.join(links)}{f': {in_symbols(reason)}' if reason else ''}"
             for (verdict, reason), links in sorted(groups.items())
         ]
         return "\n".join(items) or "* none"
@@ -207,6 +210,11 @@ def _capital(word: str, text: str) -> str:
 def plain(text: str) -> str:
     """A text of the ledger that Markdown shows as it is."""
     return re.sub(r"([*~\[\]`|])", r"\\\1", " ".join(text.split())).replace("<", "&lt;")
+
+
+def in_symbols(text: str) -> str:
+    """The same in the notation of the pictures; not for quotations."""
+    return plain(symbols(text))
 
 
 def central(found: Findings, rows: Mapping[str, Mapping[str, Any]]) -> Sequence[str]:

@@ -25,6 +25,7 @@ from reproduce import catalogue, paths, provenance, sources
 from reproduce.catalogue import Figure
 
 _REFERENCE = re.compile(r"(repro(?:duce)?(?:\.\w+)+):\w+")
+_OF = re.compile(r'\bof="(\w+/[\w-]+)"')
 _TASK = re.compile(r"[A-Za-z]\w*/[A-Za-z]\w*")
 
 
@@ -47,6 +48,7 @@ def of_figure(entry: Figure, profile: str) -> dict[str, str]:
     }
     parts |= {f"code {name}": value for name, value in notebook_closure(entry).items()}
     parts |= {f"data {name}": digest(_registered(name)) for name in entry.data(profile)}
+    parts |= {f"measured {name}": _file(path) for name, path in _measured(entry)}
     if entry.runs:
         folder = paths.PUBLISHED / entry.id / profile
         parts |= {f"record {path.name}": _file(path) for path in sorted(folder.glob("*.json"))}
@@ -108,6 +110,15 @@ def _plain(claim: Any) -> dict[str, Any]:
     """What of a claim a notebook's files depend on; the ledger reads the rest from the catalogue."""
     apart = {"quote", "own", "by", "evidence"}
     return {name: value for name, value in vars(claim).items() if name not in apart}
+
+
+def _measured(entry: Figure) -> Iterator[tuple[str, Path]]:
+    """The committed measured times that a notebook shows: its own, and those it names with `of=`."""
+    code = "\n".join(sources.cells(entry.notebook).values())
+    for name in sorted({entry.id, *_OF.findall(code)}):
+        path = paths.MEASURED / f"{name}.json"
+        if path.exists():
+            yield name, path
 
 
 def _registered(name: str) -> Any:

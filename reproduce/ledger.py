@@ -18,6 +18,7 @@ from repro.atomic import WriteError, write_together
 from repro.report.numbers import to_json
 from reproduce import catalogue, claims, paths, reports, statements
 from reproduce.findings import FindingsError
+from reproduce.notation import symbols
 from reproduce.results import ORDER, Result, results
 
 
@@ -119,11 +120,11 @@ def _section(item: Result) -> list[str]:
         remark = f"Profile {profile}; data: {record['data_source']}"
         if record.get("footer"):
             remark += f"; {record['footer']}"
-        lines += [_cell(remark) + ".", ""]
+        lines += [_cell(symbols(remark)) + ".", ""]
         for condition in record.get("conditions", []):
             met = "met" if condition["holds"] else "not met"
             text = f"{condition['statement']}: {met} ({condition['evidence']})"
-            lines.append(f"* {_cell(text)}")
+            lines.append(f"* {_cell(symbols(text))}")
         if record.get("conditions"):
             lines.append("")
     if not item.rows:
@@ -134,18 +135,19 @@ def _section(item: Result) -> list[str]:
     ]
     for row in item.rows:
         link = notebook + row["link"].removeprefix(path)
-        statement = f"{row['id'].rsplit('/', 1)[1]}: {row['statement']}"
+        statement = f"{row['id'].rsplit('/', 1)[1]}: {symbols(row['statement'])}"
         if row["own"]:
             statement += " (ours)"
         if row["evidence"]:
             statement += f" (same evidence as {row['evidence']})"
-        paper = "" if row["paper"] == row["statement"] else row["paper"]
+        paper = "" if row["paper"] == row["statement"] else symbols(row["paper"])
         paper = " ".join(filter(None, [paper, f"“{row['quote']}”" if row["quote"] else ""]))
-        cells = (statement, row["where"], paper, row["ours"], row["tolerance"])
+        ours, tolerance, reason = (symbols(row[key]) for key in ("ours", "tolerance", "reason"))
+        cells = (statement, row["where"], paper, ours, tolerance)
         verdict = f"[{row['verdict']}]({link})"
         profiles = ", ".join(f"{profile}: {told}" for profile, told in row["verdicts"].items())
         lines.append(
-            f"| {' | '.join(map(_cell, cells))} | {verdict} | {profiles} | {_cell(row['reason'])} |"
+            f"| {' | '.join(map(_cell, cells))} | {verdict} | {profiles} | {_cell(reason)} |"
         )
     return [*lines, ""]
 

@@ -7,7 +7,8 @@ proportions: each entry is divided by the total of its own run, or by an entry t
 quotients are compared. `python -m reproduce.measured` prints that comparison for every fresh
 measurement; it fails where a quotient departs by more than the factor that the notebook states.
 
-A file maps each name to `value` (numbers in mappings and lists), `factor` and `per`. A list of
+A file maps each name to `value` (numbers in mappings and lists), `factor`, `per` and `of`, the figure
+that keeps the measurement where it is another. A list of
 numbers, the repeats of one measurement, counts as one entry: its median.
 """
 
@@ -102,9 +103,10 @@ def report(figure_id: str) -> bool:
     good = True
     for name, entry in state.read_object(Destination(figure_id).measured).items():
         where = f"{figure_id} {name}"
-        stored = committed(figure_id, name)
+        owner = entry.get("of") or figure_id
+        stored = committed(owner, name)
         if stored is None:
-            print(f"{where}: not committed; make references IDS={figure_id} stores it")
+            print(f"{where}: not committed; make references IDS={owner} stores it")
             good = False
             continue
         try:
@@ -116,7 +118,7 @@ def report(figure_id: str) -> bool:
             continue
         within = worst <= allowed
         at = f" at {place}" if place else ""
-        end = "" if within else f"; make references IDS={figure_id} renews the committed ones"
+        end = "" if within else f"; make references IDS={owner} renews the committed ones"
         print(
             f"{where}: proportions {'within' if within else 'beyond'} a factor {allowed:g} of the "
             f"committed ones (at most {worst:.3g}{at}){end}"

@@ -160,7 +160,9 @@ class Workbook(Verdicts):
         )
         self._write()
 
-    def measured(self, name: str, fresh: Any, factor: float = 3.0, per: str = "") -> Any:
+    def measured(
+        self, name: str, fresh: Any, factor: float = 3.0, per: str = "", of: str = ""
+    ) -> Any:
         """Keep a fresh measurement of times, and return the committed one, which the figure shows.
 
             times = book.measured("seconds", {"clipping": [0.5, 0.6], "noise": [0.1, 0.1]})
@@ -176,6 +178,8 @@ class Workbook(Verdicts):
                 repeats of one measurement.
             factor: how far (> 1) a proportion may depart from the committed one, either way.
             per: the key path of the entry that the others are divided by; "": their total.
+            of: the figure whose committed measurement is shown, where two figures need one and the
+                same; it alone renews it. "": this one.
 
         Returns:
             The committed measurement, or `fresh`, with arrays as lists.
@@ -192,10 +196,12 @@ class Workbook(Verdicts):
         if not factor > 1:
             raise WorkbookError(f"{self.id}: measured {name!r}: factor must be > 1, got {factor!r}")
         self._measured[name] = {"value": value, "factor": factor, "per": per}
+        if of:
+            self._measured[name]["of"] = of
         measured.keep(self._files.measured, self._measured)
-        if not self._files.committed or os.environ.get(measured.FRESH):
+        if not self._files.committed or (os.environ.get(measured.FRESH) and not of):
             return value
-        stored = measured.committed(self.id, name)
+        stored = measured.committed(of or self.id, name)
         return value if stored is None else stored
 
     def table(self) -> ClaimTable:

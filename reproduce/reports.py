@@ -1,4 +1,4 @@
-"""One report a paper, `figures/<paper>/REPORT.md`, and the README's opening: `make ledger` writes them.
+"""One report a paper, `figures/<paper>/REPORT.md`, the README's opening, the page of audits: `make ledger` writes them.
 
 A report has the form of a reproduction report in ReScience. Its text is written by hand (`findings`), its
 numbers and verdicts are the ledger's, each with a link to its section of the notebook, and an artifact appendix
@@ -14,6 +14,7 @@ from typing import Any
 
 from reproduce import (
     appendix,
+    audited,
     catalogue,
     claims,
     codecheck,
@@ -58,6 +59,7 @@ def contents(found: Sequence[Result]) -> tuple[dict[Path, str], list[str]]:
         for paper, items in papers.items()
     }
     titles = {paper: _title(paper, written[paper], filling.rows) for paper in papers}
+    files[audited.place()] = audited.page(found)
     files[paths.ROOT / codecheck.FILE] = codecheck.text(papers, titles)
     readme = paths.ROOT / "README.md"
     try:
@@ -119,7 +121,7 @@ def _central(found: Findings, filling: Filling) -> list[str]:
     lines = ["| central claim | where | verdict |", "|---|---|---|"]
     for name in names:
         row = filling.rows[name]
-        cells = [findings.plain(row["statement"]), findings.plain(row["where"])]
+        cells = [findings.in_symbols(row["statement"]), findings.plain(row["where"])]
         lines.append(f"| {' | '.join(cells)} | {filling.verdict(name, '../../')} |")
     return [
         *lines,

@@ -8,6 +8,7 @@ judged by its form, on the safe side:
 * `x[…] = …`, `x.a = …`, `x += …`, `x.append(…)` and the like: `x`;
 * a call whose value is dropped: the names that it is called on or given, `print` and `display`
   excepted, and the last expression of a cell, which is shown;
+* what a loop reads is needed from before it, except the names that each round binds first;
 * any use of a random generator (`default_rng`): the generator.
 
 The workbook's own calls (`book.save`, `book.table`, verdicts on other claims) change nothing that a verdict
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 BOOK = "book"
 """The name of the workbook in every notebook."""
@@ -78,11 +79,26 @@ def statements(cells: Mapping[str, str]) -> list[Statement]:
         if "default_rng" in _attributes(node)
         for name in _bound(node)
     }
+    modules = {
+        name
+        for body in parsed.values()
+        for node in body
+        if isinstance(node, ast.Import)
+        for name in _bound(node)
+    }
     return [
-        _statement(cell, node, generators, last=node is body[-1])
+        _statement(cell, node, generators, modules, last=node is body[-1])
         for cell, body in parsed.items()
         for node in body
     ]
+
+
+def without_draws(found: Sequence[Statement]) -> list[Statement]:
+    """The same statements as if a draw left its generator alone: slices of them have no draws but their own."""
+    names = {
+        name for one in found if "default_rng" in _attributes(one.node) for name in _bound(one.node)
+    }
+    return [replace(one, changes=one.changes - names, uses=one.uses - names) for one in found]
 
 
 def deciding(found: Sequence[Statement], claim: str, cell: str, needs: Sequence[str]) -> set[int]:
@@ -147,9 +163,11 @@ def _future(node: ast.stmt) -> bool:
     return isinstance(node, ast.ImportFrom) and node.module == "__future__"
 
 
-def _statement(cell: str, node: ast.stmt, generators: set[str], *, last: bool) -> Statement:
-    bound, uses = _bound(node), _loaded(node)
-    changes = bound | _changed(node) | (uses & generators)
+def _statement(
+    cell: str, node: ast.stmt, generators: set[str], modules: set[str], *, last: bool
+) -> Statement:
+    bound, uses = _bound(node), _needed(node)
+    changes = bound | (_changed(node) - modules) | (uses & generators)  # np.append changes no np
     if isinstance(node, ast.Expr) and not last:
         changes |= _given(node.value)
     certain = bound if isinstance(node, _CERTAIN) else set()
@@ -171,6 +189,28 @@ _CERTAIN = (
     *(ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef),
 )
 """Statements after which a name that they bind holds nothing of what it held before."""
+
+
+def _needed(node: ast.stmt) -> set[str]:
+    """Names whose value from before the statement it may read: not those that its own parts bind first."""
+    match node:
+        case ast.For():
+            inner = _needed_by_all(node.body) - _bound(node.target)
+            return _loaded(node.target) | _loaded(node.iter) | inner | _needed_by_all(node.orelse)
+        case ast.While() | ast.If():
+            return _loaded(node.test) | _needed_by_all(node.body) | _needed_by_all(node.orelse)
+        case _:
+            return _loaded(node)
+
+
+def _needed_by_all(body: Sequence[ast.stmt]) -> set[str]:
+    """The same for statements that run one after another."""
+    needed, known = set(), set()
+    for node in body:
+        needed |= _needed(node) - known
+        if isinstance(node, _CERTAIN):
+            known |= _bound(node) - _own_use(node)
+    return needed
 
 
 def _own_use(node: ast.stmt) -> set[str]:
@@ -232,7 +272,7 @@ class _Names(ast.NodeVisitor):
         self.generic_visit(node)
 
 
-def _bound(node: ast.stmt) -> set[str]:
+def _bound(node: ast.AST) -> set[str]:
     names = _Names()
     names.visit(node)
     return names.bound

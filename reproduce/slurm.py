@@ -37,9 +37,14 @@ _NEVER = {
     "PartitionNodeLimit",
     "PartitionTimeLimit",
     "QOSNotAllowed",
-    "launch failed requeued held",
 }
 """Reasons for which a job waits in the queue and never starts."""
+
+_LAUNCH = "launch failed requeued held"
+"""The reason of a job that a node refused to start: its id is that of another job there, for one."""
+
+_TURN = {"", "None", "BeginTime", "Priority", "Resources"}
+"""Reasons of jobs that only wait for their turn."""
 
 _FAILED = {
     "BOOT_FAIL",
@@ -81,6 +86,17 @@ class Job:
     def hopeless(self) -> bool:
         """Whether it waits for something that does not come."""
         return self.state == "PENDING" and self.reason in _NEVER
+
+    @property
+    def refused_by_node(self) -> bool:
+        """Whether its start failed, so that Slurm holds it; sent anew it may start."""
+        return self.state == "PENDING" and self.reason == _LAUNCH
+
+    @property
+    def obstacle(self) -> str:
+        """Why it waits, where that is more than its turn, such as nodes that are drained; else ""."""
+        waits = self.state == "PENDING" and self.reason not in _TURN
+        return self.reason if waits else ""
 
 
 def check_programs() -> None:
@@ -148,19 +164,23 @@ def queue() -> dict[str, Job] | None:
     return {number: Job(name, state, reason) for number, state, reason, name in rows}
 
 
-def end_of(number: str) -> tuple[bool, str]:
-    """Whether Slurm says that a job has failed, and its words: state, reason, exit code."""
+def end_of(number: str, name: str) -> tuple[bool, str]:
+    """Whether Slurm says that a job has failed, and its words: state, reason, exit code.
+
+    A job of the same id and another name is another one, and says nothing.
+    """
     told = _ask("scontrol", "--oneliner", "show", "job", number) or ""
     fields = dict(part.split("=", 1) for part in told.split() if "=" in part)
+    if fields.get("JobName") != name:
+        return False, ""
     names = ("JobState", "Reason", "ExitCode")
     said = "; ".join(f"{name}={fields[name]}" for name in names if name in fields)
     return fields.get("JobState", "") in _FAILED, said
 
 
-def cancel(numbers: Sequence[str]) -> None:
-    """Cancel jobs; those that have ended meanwhile are no error."""
-    if numbers:
-        _ask("scancel", *numbers)
+def cancel(name: str, numbers: Sequence[str]) -> None:
+    """Cancel jobs of one array; those that have ended meanwhile are no error."""
+    _ask("scancel", f"--name={name}", *numbers)
 
 
 def _ask(*command: str) -> str | None:
@@ -177,11 +197,11 @@ def _ask(*command: str) -> str | None:
 
 def send(
     function: Callable[[Any], Any],
-    arguments: Sequence[Any],
+    arguments: Sequence[tuple[Any, ...]],
     folder: Path,
     parameters: Mapping[str, Any],
 ) -> list[str]:
-    """Send one array of jobs, `function` of each argument; return the job ids in order.
+    """Send one array of jobs, `function` of each tuple of arguments; return the job ids in order.
 
     `sbatch` itself waits up to two minutes for room in a full queue.
 
@@ -199,7 +219,7 @@ def send(
     executor = package.SlurmExecutor(folder=folder, max_num_timeout=0)
     executor.update_parameters(**parameters)
     try:
-        return [job.job_id for job in executor.map_array(function, arguments)]
+        return [job.job_id for job in executor.map_array(function, *zip(*arguments, strict=True))]
     except (package.core.utils.FailedJobError, package.core.utils.FailedSubmissionError) as why:
         lines = [line for line in str(why).splitlines() if line.strip()]
         raise RefusedError(lines[-1] if lines else "sbatch failed without a word") from None

@@ -25,7 +25,8 @@ def main() -> int:
     parser.add_argument("--part", choices=("sweeps", "faults"), action="append")
     parser.add_argument("--full", action="store_true", help="100 faults")
     parser.add_argument("--seed", type=int, default=0, help="of the list of faults")
-    parser.add_argument("--count", type=int, help="of faults; default 10")
+    parser.add_argument("--count", type=int, help="of faults; default 8")
+    parser.add_argument("--round", type=int, action="append", help="of faults, to play again alone")
     parser.add_argument("--required", action="store_true", help="without Slurm, fail")
     options = parser.parse_args()
     if lacking := daemons.lacking():
@@ -40,7 +41,8 @@ def main() -> int:
         if "sweeps" in parts:
             found += sweeps.run(slurm, Path(folder) / "runs")
         if "faults" in parts:
-            found += faults.run(slurm, options.seed, options.count or (100 if options.full else 10))
+            count = options.count or (100 if options.full else 8)
+            found += faults.run(slurm, options.seed, count, options.round or ())
     for one in found:
         print(f"FAULT: {one}", file=sys.stderr)
     return 1 if found else 0

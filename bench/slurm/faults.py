@@ -20,6 +20,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -35,8 +36,8 @@ OF_A_RUN = ("kill", "scancel", "memory", "time limit")
 OF_ALL = ("drain", "controller", "no sacct", "full queue", "submitter", "two submitters")
 PATIENCE = 60.0
 """The longest wait after the fact, in seconds."""
-LONGEST = 400.0
-"""Seconds after which a sweep counts as waiting for ever."""
+LONGEST = 900.0
+"""Seconds after which a sweep counts as waiting for ever. Slurm holds back for two minutes a job whose node failed."""
 WHERE = "main --mem=400 --account=lab --qos=any"
 LIMITS = ("--time=2", "--time=10")
 """Of the first and the second call. Slurm may announce the end of a job up to 60 s before the 90 s that submitit
@@ -76,11 +77,12 @@ def plan(seed: int, count: int) -> list[list[str]]:
     return rounds
 
 
-def run(slurm: Slurm, seed: int, count: int) -> list[str]:
-    """Inject `count` faults; what did not survive them."""
+def run(slurm: Slurm, seed: int, count: int, only: Sequence[int] = ()) -> list[str]:
+    """Inject `count` faults, or those of some rounds only; what did not survive them."""
     found: list[str] = []
     waits: list[float] = []
-    for number, faults in enumerate(plan(seed, count)):
+    rounds = [(n, faults) for n, faults in enumerate(plan(seed, count)) if n in only or not only]
+    for number, faults in rounds:
         one = _Round(
             slurm, slurm.home / f"round{number}", random.Random(f"{seed} {number}"), faults
         )
@@ -89,9 +91,9 @@ def run(slurm: Slurm, seed: int, count: int) -> list[str]:
         waits += one.waits
         state = "; ".join(problems) or "survived"
         print(f"round {number}: {', '.join(faults)}: {state}; {one.told()}", flush=True)
-    worst = max(waits, default=0.0)
+    worst, injected = max(waits, default=0.0), sum(len(faults) for _, faults in rounds)
     print(
-        f"faults: {count} injected with seed {seed}, {len(found)} problems; {len(waits)} waits, "
+        f"faults: {injected} injected with seed {seed}, {len(found)} problems; {len(waits)} waits, "
         f"longest {worst:.0f} s, median {sorted(waits)[len(waits) // 2] if waits else 0:.0f} s",
         flush=True,
     )
@@ -156,6 +158,7 @@ class _Round:
         self._problems: list[str] = []
         self._outcomes: list[str] = []
         self._fillers: list[str] = []
+        self._queue = ""
         self._root, self._files = folder / "root", folder / "files"
         here = Path(__file__).resolve()
         search = [here.parents[2] / "src", here.parents[2], here.parent]
@@ -205,6 +208,11 @@ class _Round:
             submitters[0].wait(10)
             submitters[0] = _Submitter(self._environment)
         codes = [one.wait(LONGEST) for one in submitters]
+        if None in codes:
+            with suppress(subprocess.SubprocessError):
+                self._queue = self.slurm.ask("squeue", "--format=%i %T %r %M %j").replace(
+                    "\n", " | "
+                )
         for thread in threads:
             thread.join()
         self._over.set()
@@ -356,7 +364,7 @@ class _Round:
             last = one.lines[-1][1] if one.lines else "nothing"
             if code is None:
                 self._problems.append(
-                    f"a sweep has not ended in {LONGEST:.0f} s, its last line: {last}"
+                    f"a sweep has not ended in {LONGEST:.0f} s, its last line: {last}; the queue: {self._queue}"
                 )
             elif code not in (0, 1) or (code == 0 and not complete):
                 self._problems.append(

@@ -8,13 +8,17 @@ import re
 import sys
 import time
 from importlib.metadata import version
+from importlib.util import find_spec
 
 from repro._validate import choice
 from repro.atomic import write_text
 from repro.conformance import examine
 from reproduce.paths import ROOT
 
-NAMES = ("random_participation", "partitioning", "mspafl", "ddpsa", "opacus")
+NAMES = ("random_participation", "partitioning", "mspafl", "ddpsa", "pmsfl", "opacus")
+ELSEWHERE = ("flower", "pfl")
+"""Adapters of packages that need an environment of their own; run with the Python of that environment."""
+
 FOLDER = ROOT / "docs/conformance"
 REPETITIONS = 1000
 
@@ -23,10 +27,11 @@ def written(name: str) -> str:
     """The whole report of one adapter: its notes, and one examination for each promise."""
     adapter = importlib.import_module(f"reproduce.conformance.{name}")
     parts = [
-        examine(engine, seed=0, repetitions=REPETITIONS).text() for engine in adapter.engines()
+        examine(engine, seed=0, repetitions=getattr(adapter, "REPETITIONS", REPETITIONS)).text()
+        for engine in adapter.engines()
     ]
-    packages = {package: version(package).split("+")[0] for package in ("numpy", "scipy", "torch")}
-    used = ", ".join(" ".join(pair) for pair in packages.items())
+    packages = ["numpy", "scipy"] + (["torch"] if find_spec("torch") else [])
+    used = ", ".join(f"{package} {version(package).split('+')[0]}" for package in packages)
     notes = f"{adapter.NOTES}\n\nMade by `python -m reproduce.conformance {name}` with {used}.\n"
     return "\n".join(
         [f"# Conformance of {name}\n", notes, *(re.sub("^#", "##", p, flags=re.M) for p in parts)]
@@ -39,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("names", nargs="*", default=NAMES, metavar="name")
     for name in parser.parse_args(arguments).names:
         started = time.perf_counter()
-        write_text(FOLDER / f"{choice('name', name, NAMES)}.md", written(name))
+        write_text(FOLDER / f"{choice('name', name, NAMES + ELSEWHERE)}.md", written(name))
         print(f"{name}: {time.perf_counter() - started:.0f} s")
     return 0
 

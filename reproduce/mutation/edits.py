@@ -38,6 +38,8 @@ _DRAWS = {
 }
 _LEFT = {"rtol", "atol", "rel_tol", "abs_tol", "axis", "ndmin", "digits", "decimals"}
 _BOOK = "book"
+_WHOLE = (ast.Mod, ast.FloorDiv, ast.LShift, ast.RShift)
+"""Operators between whole numbers."""
 
 
 @dataclass(frozen=True)
@@ -133,11 +135,12 @@ def _moved(
     if isinstance(above, ast.UnaryOp):
         above = parents.get(id(above))
     arithmetic = isinstance(above, ast.BinOp | ast.AugAssign)
+    counts = not arithmetic or isinstance(above.op, _WHOLE)
     if cell and isinstance(above, ast.BinOp) and not _named(above):
         return  # such as 1 + 1e-9: a yardstick, or a point
     if cell and (not arithmetic or _draws(above)):
         return
-    if isinstance(value, int) and not arithmetic:
+    if isinstance(value, int) and counts:
         steps: tuple[float, ...] = (value + 1, value - 1)
     elif value == 0:
         steps = (STEP, -STEP)

@@ -6,11 +6,12 @@ import ast
 import importlib
 import pkgutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
+from reproduce.claims import DIFFERS, Claim
 from reproduce.mutation import corrected, edits, intercept
 from reproduce.mutation.intercept import Target
 from reproduce.mutation.observed import Run, Slices, judging, rooms, yardstick
@@ -20,7 +21,7 @@ FACTORS = (1.02, 0.98)
 """By what returned values are multiplied."""
 
 COARSE = (2.0, 0.5)
-"""The same for a claim that is an order of curves."""
+"""The same for a claim that is `coarse`."""
 
 VALUE, SOURCE, CELL, CORRECTED = "value", "source", "cell", "corrected"
 
@@ -28,7 +29,7 @@ STANDS = ("holds", "reproduced", "loose")
 """Verdicts that a mutant must change."""
 
 FALLS = ("false", "misprint")
-"""Verdicts that the corrected statement must change."""
+"""Verdicts that the corrected statement must change; `falling` adds the orders that differ."""
 
 
 @dataclass(frozen=True)
@@ -52,30 +53,51 @@ class Mutant:
     apply: Callable[[], dict[int, Any] | None]
 
 
+def coarse(found: Slices, done: Run) -> frozenset[str]:
+    """The claims that say nothing about 2 % by their meaning, so that only large faults concern them.
+
+    An order of curves, and a bound that is "loose": what is said of it is that the truth is below it by the factor
+    that the verdict tells. It is false as soon as half of it is too small. No constant is moved by 5 % there.
+    """
+    orders = {one.id for one in found.entry.claims if one.kind == "order"}
+    return frozenset(
+        orders | {name for name, verdict in done.verdicts.items() if verdict == "loose"}
+    )
+
+
+def falling(one: Claim, verdict: str) -> bool:
+    """Whether the corrected statement must change a verdict: a refuted statement, or an order that differs.
+
+    A number that differs has no other form: its correction is our number.
+    """
+    return verdict in FALLS or (one.kind == "order" and verdict == DIFFERS)
+
+
 def mutants(found: Slices, done: Run) -> list[Mutant]:
     """Every mutant that a claim that stands must notice, and the corrections of those that fall."""
     standing = [name for name, verdict in done.verdicts.items() if verdict in STANDS]
     proofs = [one.id for one in found.entry.claims if one.kind == "derivation"]
     inner = [name for name in standing if name in proofs]
     made = [*_values(found, done, standing), *_sources(found, done, inner)]
-    made += list(_cells(found, standing))
+    made += list(_cells(found, standing, coarse(found, done)))
+    claims = {one.id: one for one in found.entry.claims}
     for name, verdict in done.verdicts.items():
-        if verdict in FALLS:
+        if falling(claims[name], verdict):
             made += list(_corrections(found, done, name))
     return made
 
 
 def _concerned(found: Slices, places: set[int], standing: Sequence[str]) -> tuple[str, ...]:
-    return tuple(name for name in standing if places & set(found.places[name]))
+    return tuple(name for name in standing if places & set(found.tested[name]))
 
 
 def _tested(found: Slices, done: Run, name: str) -> set[Target]:
     """The functions whose values are under test in a claim.
 
-    Those of the paper, and shared ones that the notebook or a function of the paper calls; yardsticks
-    only where there is nothing else.
+    Those of the paper, and shared ones that the notebook or a function of the paper calls; yardsticks, and what
+    only they call, where there is nothing else. What only the opening cells call makes symbols: points like others.
     """
-    paper, places = found.entry.paper, set(found.places[name])
+    paper, places = found.entry.paper, set(found.tested[name]) - found.opening
     own = (f"repro.accounting.{paper}", f"reproduce.papers.{paper}")
     called = {
         target: set().union(*(kinds for place, kinds in calls.items() if place in places))
@@ -86,7 +108,7 @@ def _tested(found: Slices, done: Run, name: str) -> set[Target]:
         target
         for target, kinds in called.items()
         if target.module.startswith(own)
-        or any(kind == "__main__" or kind.startswith(own) for kind in kinds)
+        or any(kind == "__main__" or kind.startswith(own) for kind in kinds if not yardstick(kind))
     }
     near = {one for one in near if not judging(one.module)}
     tested = {one for one in near if not yardstick(one.module)}
@@ -96,18 +118,18 @@ def _tested(found: Slices, done: Run, name: str) -> set[Target]:
 def _values(found: Slices, done: Run, standing: Sequence[str]) -> Iterator[Mutant]:
     """Returned values times a factor, one function, class and method at a time.
 
-    A value that only the library asks for counts like the code that it is made by (`SOURCE`). An order of curves
-    is no statement about 2 %: there the factors are `COARSE`.
+    A value that only the library asks for counts like the code that it is made by (`SOURCE`).
     """
     tested = {name: _tested(found, done, name) for name in standing}
     kinds_of = {one.id: one.kind for one in found.entry.claims}
+    rough = coarse(found, done)
     asking = ("__main__", f"reproduce.papers.{found.entry.paper}.")
     for target, calls in sorted(done.calls.items(), key=lambda pair: str(pair[0])):
-        places = {place for place, kinds in calls.items() if "scales" in kinds}
+        places = {k for k, kinds in calls.items() if "scales" in kinds} - found.opening
         names = [name for name in standing if target in tested[name]]
         asked = any(f"{kind}.".startswith(asking) for kinds in calls.values() for kind in kinds)
-        for factors, coarse in ((FACTORS, False), (COARSE, True)):
-            own = [name for name in names if (kinds_of[name] == "order") == coarse]
+        for factors in (FACTORS, COARSE):
+            own = [name for name in names if (name in rough) == (factors is COARSE)]
             if not asked:
                 own = [name for name in own if kinds_of[name] == "derivation"]
             concerned = _concerned(found, places, own)
@@ -137,20 +159,22 @@ def _sources(found: Slices, done: Run, standing: Sequence[str]) -> Iterator[Muta
     for name in standing:
         for target in _tested(found, done, name):
             if f"{target.module}.".startswith(rooms):
-                mine = set(found.places[name]) & done.calls[target].keys()
+                mine = (set(found.tested[name]) - found.opening) & done.calls[target].keys()
                 for place in mine:
                     calls = places.setdefault((target.module, target.name), {})
                     calls.setdefault(place, set()).add(name)
-    known = intercept.functions(rooms)
+    known, rough = intercept.functions(rooms), coarse(found, done)
     first: dict[tuple[str, str], int] = {}
     for target, where in done.calls.items():
         key = (target.module, target.name)
         first[key] = min([*where, first.get(key, len(found.all))])
     for key in sorted(places):
         tree = intercept.tree(known[key])
-        concerned = tuple(sorted(set().union(*places[key].values())))
+        every = tuple(sorted(set().union(*places[key].values())))
         for edit in edits.edits(tree, cell=False) if tree is not None else ():
-            where = ".".join(key)
+            where, concerned = ".".join(key), _minding(edit, every, rough)
+            if not concerned:
+                continue
             yield Mutant(
                 f"{where}: {edit.text}", SOURCE, f"{where}: {edit.move} {edit.kind}",
                 first[key], concerned,
@@ -160,6 +184,11 @@ def _sources(found: Slices, done: Run, standing: Sequence[str]) -> Iterator[Muta
             )  # fmt: skip
 
 
+def _minding(edit: edits.Edit, names: Sequence[str], rough: Set[str]) -> tuple[str, ...]:
+    """The claims that must notice a change of code."""
+    return tuple(name for name in names if not (edit.kind == "constant" and name in rough))
+
+
 def _rewrite(function: FunctionType, tree: ast.AST) -> None:
     """Make the fault; the comparisons of functions that judge are told as before."""
     judges = function.__module__.startswith("reproduce.") and not yardstick(function.__module__)
@@ -167,8 +196,8 @@ def _rewrite(function: FunctionType, tree: ast.AST) -> None:
     intercept.rewrite(function, told(tree, name) if judges else tree)
 
 
-def _cells(found: Slices, standing: Sequence[str]) -> Iterator[Mutant]:
-    """Changes in the statements of the notebook."""
+def _cells(found: Slices, standing: Sequence[str], rough: Set[str]) -> Iterator[Mutant]:
+    """Changes in the statements of the notebook; `rough` are the claims that are `coarse`."""
     seen: Counter[str] = Counter()
     for place in found.union:
         one = found.all[place]
@@ -176,7 +205,7 @@ def _cells(found: Slices, standing: Sequence[str]) -> Iterator[Mutant]:
             name = f"{one.cell}: {edit.text}"
             seen[name] += 1
             name += f" [{seen[name]}]" if seen[name] > 1 else ""
-            if concerned := _concerned(found, {place}, standing):
+            if concerned := _minding(edit, _concerned(found, {place}, standing), rough):
                 yield Mutant(
                     name, CELL, f"{place}: {edit.move} {CELL} {edit.kind}", place, concerned,
                     lambda place=place, node=one.node, edit=edit: {
@@ -191,7 +220,7 @@ def possible(found: Slices, name: str, wanted: Callable[[str], bool]) -> Iterato
     A returned value stands without the class and the method that tell its calls apart. Only the functions
     whose full name is `wanted` are looked at.
     """
-    yield from (one.id for one in _cells(found, [name]))
+    yield from (one.id for one in _cells(found, [name], frozenset()))
     paper = found.entry.paper
     for room in rooms(paper):
         package = importlib.import_module(room.rstrip("."))

@@ -29,6 +29,9 @@ YARDSTICKS = ("second_routes", "search")
 """Modules of a paper that hold the other side of a comparison. They are mutated where a claim calls nothing else."""
 
 
+TRAINING = "run_tasks"
+"""What a statement uses that runs tasks: claims that depend on it rest on runs, also where a formula decides them."""
+
 IDLE = 10.0
 """How many times its processor time a copy of the process may take on the clock."""
 
@@ -49,7 +52,13 @@ class Run:
 
 
 class Slices:
-    """The statements of a notebook, and those that each of its claims depends on."""
+    """The statements of a notebook, and those that each of its claims depends on.
+
+    The opening cells of derivations hold the parameters, the workbook and symbols for all claims: the points at
+    which statements are tested (`opening`). In a figure the cell of the workbook may compute. Of the statements
+    that a claim depends on (`places`; claims that depend on runs have none) some only draw before it from the same
+    generator; a fault in those gives it other draws and is none in what is `tested`.
+    """
 
     def __init__(self, entry: Figure, wanted: Sequence[str] | None = None) -> None:
         cells = sources.cells(entry.notebook)
@@ -58,22 +67,33 @@ class Slices:
         self.all: list[Statement] = slices.statements(cells)
         start = [k for k, one in enumerate(self.all) if one.cell == first]
         self.places: dict[str, list[int]] = {}
-        self.parameters = frozenset(start)
+        self.tested: dict[str, list[int]] = {}
+        still = slices.without_draws(self.all)
+        opening = {first}
+        if any(one.kind == "derivation" for one in entry.claims):
+            opening |= {one.cell for one in self.all if slices.BOOK in one.binds}
+        self.opening = frozenset(k for k, one in enumerate(self.all) if one.cell in opening)
         rows = {row["id"]: row for row in results.result(entry).rows}
         for one in entry.claims:
             if one.by != "formula" or (wanted is not None and one.id not in wanted):
                 continue
             chosen = slices.deciding(self.all, one.id, rows[one.full_id]["cell"], one.needs)
-            if chosen:
-                found = slices.backwards(self.all, chosen)
+            found = slices.backwards(self.all, chosen)
+            if chosen and not any(self._trains(place) for place in found):
                 self.places[one.id] = sorted({*start, *found})
+                self.tested[one.id] = slices.backwards(still, chosen)
         self.union = sorted({place for places in self.places.values() for place in places})
 
+    def _trains(self, place: int) -> bool:
+        """Whether a statement runs tasks or opens their records."""
+        one = self.all[place]
+        return TRAINING in one.uses - one.binds
+
     def mutable(self, place: int) -> bool:
-        """Whether mutants are made of a statement: not of parameters, imports and the workbook's start."""
+        """Whether mutants are made of a statement: not of imports, the workbook's start and the opening cells."""
         one = self.all[place]
         return (
-            place not in self.parameters
+            place not in self.opening
             and slices.BOOK not in one.binds
             and not isinstance(one.node, ast.Import | ast.ImportFrom)
         )

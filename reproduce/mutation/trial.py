@@ -41,10 +41,10 @@ from reproduce.mutation import corrected
 from reproduce.mutation.faults import (
     CELL,
     CORRECTED,
-    FALLS,
     SOURCE,
     VALUE,
     Mutant,
+    falling,
     has_correction,
     mutants,
 )
@@ -112,9 +112,10 @@ def _outcome(bench: Bench, done: Run, mutant: Mutant, asked: Sequence[str]) -> d
             bench.numbers(name)
         told[name] = "survived"
         if mutant.kind != CORRECTED:
-            if done.watch.same(bench.watch, places):
+            tested = bench.slices.tested[name]
+            if done.watch.same(bench.watch, tested):
                 told[name] = "same"
-            elif done.watch.safer(bench.watch, places):
+            elif done.watch.safer(bench.watch, tested):
                 told[name] = "safer"
     return told
 
@@ -205,7 +206,7 @@ def judged(rows: Sequence[Mapping[str, Any]], *, whole: bool) -> list[dict[str, 
     """The rows of a paper in the light of each other.
 
     * A corrected form that does not run has shown nothing: it counts as a survivor.
-    * A survivor whose move is caught in the other direction is "safer".
+    * A survivor whose move is caught in the other direction is "safer"; inside a function, by any claim.
     * A fault inside a function that several claims use must be noticed by one of them: it counts once.
     * Where a claim catches nothing but its own comparisons turned round, what its comparisons do not see has
       survived. That is said of a `whole` run only, and not of a sample.
@@ -214,7 +215,7 @@ def judged(rows: Sequence[Mapping[str, Any]], *, whole: bool) -> list[dict[str, 
     for row in rows:
         if row.get("kind") == CORRECTED and row["result"] in CAUGHT[1:]:
             row["result"] = "survived"
-    caught = {(row["claim"], row.get("move")) for row in rows if row["result"] in CAUGHT}
+    caught = {_subject(row) for row in rows if row["result"] in CAUGHT}
     alive = {
         row["claim"]
         for row in rows
@@ -222,7 +223,7 @@ def judged(rows: Sequence[Mapping[str, Any]], *, whole: bool) -> list[dict[str, 
     }
     found, inside = [], {}
     for row in rows:
-        if row["result"] == "survived" and (row["claim"], row["move"]) in caught:
+        if row["result"] == "survived" and _subject(row) in caught:
             row["result"] = "safer"
         elif row["result"] == "same" and whole and row["claim"] not in alive:
             if row["kind"] != SOURCE:
@@ -234,6 +235,11 @@ def judged(rows: Sequence[Mapping[str, Any]], *, whole: bool) -> list[dict[str, 
     return found + list(inside.values())
 
 
+def _subject(row: Mapping[str, Any]) -> tuple[str, str]:
+    """What must notice a move: the claim, or for a fault inside a function any of them."""
+    return "" if row.get("kind") == SOURCE else row["claim"], row.get("move", "")
+
+
 def _rank(row: Mapping[str, Any]) -> int:
     """Which of a mutant's results counts: the first of these."""
     order = (*CAUGHT, "survived", "safer", "same", "spared", "")
@@ -243,14 +249,16 @@ def _rank(row: Mapping[str, Any]) -> int:
 def _not_run(found: Slices, done: Run) -> Iterator[dict[str, Any]]:
     """Rows for claims that nothing is tried on."""
     excuses = corrected.excused(found.entry.paper)
+    claims = {one.id: one for one in found.entry.claims}
     for name, places in found.places.items():
+        falls = falling(claims[name], done.verdicts.get(name, ""))
         row = {"claim": f"{found.entry.whole}/{name}", "verdict": done.verdicts.get(name, "")}
         if not row["verdict"]:
             why = [done.errors[place] for place in places if place in done.errors]
             yield row | {"mutant": "", "result": "error", "reason": (why or ["undecided"])[0]}
-        elif row["verdict"] in FALLS and row["claim"] in excuses:
+        elif falls and row["claim"] in excuses:
             yield row | {"mutant": "", "result": "none", "reason": excuses[row["claim"]]}
-        elif row["verdict"] in FALLS and not has_correction(found, done, name):
+        elif falls and not has_correction(found, done, name):
             yield row | {"mutant": "", "result": "open"}
 
 

@@ -290,7 +290,7 @@ def caption(found: Mapping[str, Outcome], delta: float) -> str:
     return (
         f"Audit of the running code, up to {most:,} trainings a setting. Left: ε of the whole training at δ = "
         f"{number(delta)} (crosses: the guarantees attacked, at a δ of their own). Right: the attacker's ROC (names in "
-        "the same colour), dotted the most that our upper bound allows, grey guessing."
+        "the same colour), from 20 false alarms on, dotted the most that our upper bound allows, grey guessing."
     )
 
 

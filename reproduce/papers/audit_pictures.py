@@ -8,6 +8,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+from numpy.typing import NDArray
 
 from repro.report import style
 from reproduce.papers.audit_cases import Outcome
@@ -23,17 +25,22 @@ _MARKS = {
 }
 """Marker, number of the style and size of each kind of number on the left."""
 
-_LEAST = 1e-5
-"""The smallest FPR and TPR shown."""
+_FEW = 20
+"""False alarms from which on a rate is drawn; the rate of fewer is mostly chance."""
+
+_PAGE = 7.0
+"""Width of the picture in inches."""
 
 
 def audit_picture(found: Mapping[str, Outcome]) -> Figure:
     """Bounds on epsilon of every case; beside them ROC curves, and the largest TPR allowed (dotted).
 
+    A ROC curve begins at the FPR of `_FEW` false alarms: what it says of smaller ones is chance.
+
     Args:
         found: the outcomes, by case, from top to bottom.
     """
-    size = (7.4, max(3.3, 1.5 + 0.27 * len(found)))
+    size = (_PAGE, max(3.3, 1.5 + 0.27 * len(found)))
     figure, (left, right) = plt.subplots(1, 2, figsize=size, width_ratios=(3, 2.4))
     _bounds(left, found)
     _curves(right, found)
@@ -65,21 +72,35 @@ def _bounds(axis: Axes, found: Mapping[str, Outcome]) -> None:
 
 
 def _curves(axis: Axes, found: Mapping[str, Outcome]) -> None:
-    """TPR against FPR of every case."""
-    fpr = np.geomspace(_LEAST, 1, 120)
-    for number, one in enumerate(found.values()):
+    """TPR against FPR of every case, in per cent."""
+    starts = {name: _FEW / one.roc.trainings[0] for name, one in found.items()}
+    least = 10 ** np.floor(np.log10(min(starts.values())))
+    fpr = np.geomspace(least, 1, 120)
+    for number, (name, one) in enumerate(found.items()):
         shown = style.line(number)
-        seen, reached = one.roc.rates()
         axis.plot(
-            np.maximum(seen, _LEAST / 10), reached, color=shown["color"], linestyle=shown["linestyle"],
+            *_certain(one, starts[name]), color=shown["color"], linestyle=shown["linestyle"],
             linewidth=1.2,
         )  # fmt: skip
         if one.case.family is not None:
             most = 1 - missed(one.case.family(one.case.sigma), fpr)
-            axis.plot(fpr, most, color=shown["color"], linestyle=(0, (1, 1.5)), linewidth=1.0)
-    axis.plot(fpr, fpr, color=style.MUTED, linewidth=0.8)
-    ends = {"xlim": (_LEAST, 1), "ylim": (_LEAST, 1.1)}
-    axis.set(xscale="log", yscale="log", xlabel="FPR", ylabel="TPR", **ends)
+            axis.plot(
+                100 * fpr, 100 * most, color=shown["color"], linestyle=(0, (1, 1.5)), linewidth=1.0
+            )
+    axis.plot(100 * fpr, 100 * fpr, color=style.MUTED, linewidth=0.8)
+    ends = {"xlim": (100 * least, 100), "ylim": (100 * least, 110)}
+    axis.set(xscale="log", yscale="log", xlabel="FPR in %", ylabel="TPR in %", **ends)
+    for line in (axis.xaxis, axis.yaxis):
+        line.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def _certain(one: Outcome, start: float) -> NDArray[np.float64]:
+    """FPR and TPR in per cent from the FPR `start` on, shape (2, points)."""
+    seen, reached = one.roc.rates()
+    later = seen > start
+    before = reached[~later].max()  # the threshold with the most right alarms up to there
+    first = [[start], [before]] if before > 0 else [[], []]
+    return 100 * np.hstack([first, [seen[later], reached[later]]])
 
 
 def _at(one: Outcome, kind: str) -> list[float]:

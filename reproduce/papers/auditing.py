@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import elementwise
 from scipy.stats import beta
 
 from repro._validate import integer, positive, probability_open
@@ -312,27 +313,31 @@ def largest_noise(
         step: relative precision, > 0.
 
     Returns:
-        A noise that is refuted (so that it is an upper end), or 30 times `sigma` where none below is; and
+        a noise that is refuted (so that it is an upper end), or 30 times `sigma` where none below is; and
         a place among the thresholds.
     """
     false, fnr = roc.errors(confidence)
 
-    def refuting(noise: float) -> int | None:
-        margin = missed(family(noise), false) - fnr
-        best = int(np.argmax(margin))
-        return best if margin[best] > 0 else None
+    places = {}
 
-    low, high = 0.0, sigma
-    while (found := refuting(high)) is None:
-        low, high = high, high * 1.1
+    @cache
+    def margin(noise: float) -> float:
+        """How far the bound lies above the error rates, at the threshold that refutes the noise best."""
+        gap = missed(family(noise), false) - fnr
+        places[noise] = int(np.argmax(gap))
+        return float(gap[places[noise]])
+
+    growth, low, high = 1.1, 0.5 * sigma, sigma
+    while margin(high) <= 0:
+        low, high, growth = high, high * growth, growth**1.5
         if high > _FAR * sigma:
             return _FAR * sigma, 0
-    low = max(low, high / 2)
-    while high - low > step * high:
-        middle = (low + high) / 2
-        place = refuting(middle)
-        if place is None:
-            low = middle
-        else:
-            high, found = middle, place
-    return high, found
+    while margin(low) > 0:
+        low, high = low / 2, low
+        if low < sigma / _FAR:
+            return high, places[high]
+    found = elementwise.find_root(
+        np.vectorize(margin), (low, high), tolerances={"xatol": 0.0, "xrtol": step}
+    )
+    high = float(found.bracket[1])
+    return high, places[high]

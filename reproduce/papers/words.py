@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import math
 
+from reproduce.notation import power_of_ten
+
 __all__ = ["number", "power_of_ten"]
-
-_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-
-
-def power_of_ten(exponent: int) -> str:
-    """A power of ten, such as "10⁻⁵"."""
-    return "10" + str(exponent).translate(_RAISED)
 
 
 def number(value: float) -> str:

@@ -22,6 +22,8 @@ from __future__ import annotations
 import ast
 import base64
 import copy
+import os
+import re
 from pathlib import Path
 
 import nbformat
@@ -40,6 +42,7 @@ SECTIONS = ("predict", "compute", "attack", "derive", "find-the-bug")
 """The kinds of section."""
 
 _TEACHERS_ONLY = {"teacher", "solution"}
+_UPWARDS = re.compile(r"\]\((\.\./[^)#]+)")
 
 
 class EditionError(ValueError):
@@ -114,7 +117,7 @@ def write(folder: Path = LEARNERS) -> list[Path]:
     for path in lessons():
         book = nbformat.read(path, as_version=4)
         target = folder / path.name
-        write_text(target, text(learners(book)))
+        write_text(target, text(relinked(learners(book), folder)))
         for cell in book.cells:
             if "take-home" in tags(cell):
                 write_text(folder / f"{path.stem}.take-home.md", cell["source"] + "\n")
@@ -122,6 +125,19 @@ def write(folder: Path = LEARNERS) -> list[Path]:
                 write_bytes(folder / f"{path.stem}.slide.png", picture(cell))
         written.append(target)
     return written
+
+
+def relinked(book: NotebookNode, folder: Path) -> NotebookNode:
+    """The notebook with links to other folders of the workbook as they are from `folder`."""
+
+    def moved(link: re.Match[str]) -> str:
+        place = os.path.relpath(FOLDER / link[1], folder)
+        return f"]({Path(place).as_posix()}"
+
+    for cell in book.cells:
+        if cell["cell_type"] == "markdown":
+            cell["source"] = _UPWARDS.sub(moved, cell["source"])
+    return book
 
 
 def picture(cell: NotebookNode) -> bytes:

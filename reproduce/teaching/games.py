@@ -7,7 +7,8 @@ learner judges by hand are drawn.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,9 @@ from scipy.stats import binomtest
 from repro._validate import choice, in_unit, positive
 from repro.report import style
 from reproduce.papers.second_routes import Mixture
+
+BY_HAND = 20
+"""Numbers that a learner judges by hand."""
 
 _POINTS = {1: 4001, 2: 301}  # grid points on each axis
 _REACH = {"normal": 8.0, "laplace": 14.0}  # margin of the grid in standard deviations
@@ -61,24 +65,27 @@ class Game:
         positive("sigma", self.sigma)
         choice("law", self.law, _REACH)
 
-    def numbers(self, count: int = 20) -> np.ndarray:
+    def numbers(self, count: int = BY_HAND) -> np.ndarray:
         """Releases to be judged by hand, shape (count, dimensions); each world has an even chance."""
         return self._drawn(count)[0]
 
-    def judged(self, decisions: str | None) -> tuple[int, int, int, int] | None:
+    def judged(self, decisions: str | Sequence[str] | None) -> tuple[int, int, int, int] | None:
         """Hits, records that were in, false alarms, records that were out; None without decisions.
 
         Args:
-            decisions: one letter a number, "i" for in and "o" for out; blanks are left out.
+            decisions: one letter a number, "i" for in and "o" for out, as a text or a list; blanks, commas
+                and line breaks are left out, and capital letters count as small ones.
 
         Raises:
-            ValueError: another letter.
+            ValueError: another letter, or more letters than there are numbers.
         """
         if not decisions:
             return None
-        letters = decisions.replace(" ", "")
+        letters = re.sub(r"[\s,]", "", "".join(decisions)).lower()
         if set(letters) - set("io"):
             raise ValueError(f"decisions must hold the letters i and o only, got {decisions!r}")
+        if len(letters) > BY_HAND:
+            raise ValueError(f"decisions must hold {BY_HAND} letters, got {len(letters)}")
         said = np.array([letter == "i" for letter in letters])
         truth = self._drawn(len(said))[1]
         return (
@@ -135,7 +142,7 @@ class Game:
         ax: Axes,
         *,
         score: Score | None = None,
-        decisions: str | None = None,
+        decisions: str | Sequence[str] | None = None,
         promises: tuple[tuple[float, float], ...] = (),
     ) -> None:
         """Draw the learner's curve and point, the best attack, and the promises (epsilon, delta) as lines."""

@@ -143,9 +143,20 @@ def _one_way(epsilon: float, sigma: float, p: float, q: float, others: int) -> f
     return float(mechanism.delta(epsilon, direction="add"))
 
 
+def _one_other_only(epsilon: float, sigma: float, p: float, q: float, others: int) -> float:
+    """The bound for one other record, for any number of them."""
+    return _repaired(epsilon, sigma, p, q, min(others, 1))
+
+
+def _tail(epsilon: float, sigma: float, p: float, q: float, others: int) -> float:
+    """Mallory's bound by a tail that falls on both sides: right for large epsilon only."""
+    inner = np.log1p(np.expm1(epsilon) / q)
+    return float(p * q * np.exp(-((inner * sigma - 1 / (2 * sigma)) ** 2) / 2) / 2)
+
+
 ACCOUNTANTS = {
     "right": (_repaired, _told, _local),
-    "wrong": (_multiplied, printed, _swapped, _shared, _one_way),
+    "wrong": (_multiplied, printed, _swapped, _shared, _one_way, _one_other_only, _tail),
 }
 """Functions that say they bound delta for every data set, in both directions."""
 

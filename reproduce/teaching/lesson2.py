@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 from scipy.stats import binom, hypergeom
 
-from repro.accounting import BalancedIterationSubsampling, GaussianMechanism, ModelSplitting
+from repro.accounting import BalancedIterationSubsampling, ModelSplitting
 from reproduce.papers.second_routes import Mixture
 from reproduce.teaching.checks import (
     Cases,
@@ -81,8 +81,21 @@ def _shared(iterations: int, participations: int) -> float:
 
 
 def _least_epsilon(divergence: float, alpha: float, delta: float) -> float:
-    """A release with this divergence that really has this epsilon: normal noise of the right size."""
-    return float(GaussianMechanism(np.sqrt(alpha / (2 * divergence))).epsilon(delta))
+    """What the worst release with two outputs really has whose divergence is not above the given one.
+
+    One output has chance p with Ada. Its chance without Ada is halved in on until the divergence is used up.
+    """
+    chance = np.geomspace(1.001 * delta, 1 - 1e-9, 4000)
+    low, high = np.log(chance) - 700 / alpha, np.log(chance)  # of the chance without Ada
+    for _ in range(60):
+        middle = (low + high) / 2
+        rest = np.log1p(-chance), np.log(-np.expm1(middle))
+        moment = np.logaddexp(
+            alpha * np.log(chance) + (1 - alpha) * middle, alpha * rest[0] + (1 - alpha) * rest[1]
+        )
+        allowed = moment <= (alpha - 1) * divergence
+        low, high = np.where(allowed, low, middle), np.where(allowed, middle, high)
+    return float((np.log(chance - delta) - high).max())
 
 
 def _simple_epsilon(divergence: float, alpha: float, delta: float) -> float:
@@ -144,6 +157,8 @@ def _one_a_block(iterations: int, participations: int, rng: np.random.Generator)
 
 
 def _never_last(iterations: int, participations: int, rng: np.random.Generator) -> np.ndarray:
+    if participations == iterations:
+        return np.ones(iterations, dtype=bool)
     return np.append(_choice(iterations - 1, participations, rng), False)
 
 
@@ -227,7 +242,7 @@ LESSON = Lesson(
             "from Rényi to epsilon",
             (
                 between(
-                    "it lies between what normal noise of this divergence really has and Markov's inequality",
+                    "it lies between what some release with two outputs really has and Markov's inequality",
                     Cases(divergence=(0.02, 1.5), alpha=(2.0, 20.0), delta=(1e-7, 1e-3)),
                     lambda **at: 0.9999 * _least_epsilon(**at),
                     _simple_epsilon,

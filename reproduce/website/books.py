@@ -14,6 +14,7 @@ from reproduce.teaching import editions
 Cell = dict[str, Any]
 
 _HEADING = re.compile(r"^(#{1,5})(?=\s)", re.MULTILINE)
+_SLIDERS = re.compile(r'sliders\.show\("(\w+)"\)')
 _FENCED = re.compile(r"(^(?:```|~~~).*?^(?:```|~~~)\s*$)", re.MULTILINE | re.DOTALL)
 
 
@@ -80,7 +81,14 @@ def _of_lesson(cell: Cell) -> Iterator[Cell]:
         cell["source"] = _for_teachers(sources.text(cell))
     elif "setup" in tags:
         _fold(cell, "hide-input", "Imports and settings")
+    elif cell["cell_type"] == "code" and "reveal(" in sources.text(cell):
+        _fold(cell, "hide-output", "What is found; guess first")
     yield cell
+    if shown := _SLIDERS.match(sources.text(cell)):
+        link = (
+            f'<a href="../../sliders/{shown[1]}.html">Move these sliders on a page of their own</a>'
+        )
+        yield {"cell_type": "markdown", "id": f"{cell['id']}-page", "metadata": {}, "source": link}
 
 
 def _fold(cell: Cell, tag: str, prompt: str) -> None:

@@ -75,6 +75,7 @@ def contents(sliders: Mapping[str, str]) -> dict[str, bytes]:
         name = f"figures/{paper}/{reports.FILE}"
         texts[name] = papers.page(paper, _read(name), items.get(paper, []))
     copied = [paths.ROOT / "CHANGELOG.md", *(paths.ROOT / "data" / "embedded").glob("*.md")]
+    copied += (paths.ROOT / "apps").glob("*/README.md")
     for path in sorted([*copied, *(paths.ROOT / "docs").rglob("*.md")]):
         name = path.relative_to(paths.ROOT).as_posix()
         texts[name] = _read(name)

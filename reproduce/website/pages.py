@@ -66,7 +66,7 @@ def home(readme: str, known: Sequence[str]) -> str:
     lines += toctree("Start", start)
     lines += toctree("Papers", [f"{p} <figures/{p}/{Path(reports.FILE).stem}>" for p in known])
     guides = sorted(path.stem for path in (paths.ROOT / "docs").glob("*.md"))
-    lines += toctree("Python", ["api/index", *(f"docs/{name}" for name in guides)])
+    lines += toctree("Python", ["api/index", *(f"docs/{name}" for name in guides), "apps/*/README"])
     lines += toctree("Records", ["docs/conformance/*", "data/embedded/README", "CHANGELOG"])
     return "\n".join(lines)
 
@@ -145,7 +145,8 @@ def reading(known: Sequence[str]) -> str:
     ]
     found = _minutes_of(paths.ROOT / "README.md", lambda text: parts(text)[1])
     steps: list[tuple[str, str, int]] = [("The findings", "index.md#Findings", found)]
-    leading = {paper_of(path): path for path in reversed(editions.lessons())}
+    # An early lesson may point to a paper, too; the last one that does is about it.
+    leading = {paper_of(path): path for path in editions.lessons()}
     general = [path for path in editions.lessons() if path not in leading.values()]
     steps += [_lesson_step(path) for path in general]
     for paper in sorted(known, key=lambda name: leading.get(name, Path("~")).name):

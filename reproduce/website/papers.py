@@ -81,7 +81,7 @@ def _certificates(paper: str, items: Sequence[Result]) -> list[str]:
     for path in sorted((paths.FIGURES / paper / "certificates").glob("*.json")):
         told = json.loads(path.read_text(encoding="utf-8"))
         row = rows.get(told["claim"])
-        claim = findings.plain(row["statement"]) if row else f"`{told['claim']}`"
+        claim = findings.in_symbols(row["statement"]) if row else f"`{told['claim']}`"
         link = f"{claim} ([{row['verdict']}](../../{row['link']}))" if row else claim
         file = f"[{path.stem}](certificates/{path.name})"
         lines.append(f"| {file} | {link} | {findings.plain(told['says'])} |")
@@ -107,7 +107,7 @@ def _audit(paper: str, items: Sequence[Result]) -> list[str]:
             ]
         lines += ["", "| statement | found | verdict |", "|---|---|---|"]
         for row in item.rows:
-            cells = [findings.plain(row["statement"]), findings.plain(row["ours"])]
+            cells = [findings.in_symbols(row["statement"]), findings.in_symbols(row["ours"])]
             lines.append(f"| {' | '.join(cells)} | [{row['verdict']}](../../{row['link']}) |")
     return [*lines, ""]
 

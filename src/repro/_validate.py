@@ -7,19 +7,22 @@ checked element by element.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from numbers import Real
 
 import numpy as np
 
 __all__ = [
+    "below_one",
     "broadcastable",
     "choice",
     "in_unit",
     "integer",
+    "integers",
     "least_error_rate",
     "nonnegative",
+    "one",
     "positive",
     "probability_open",
     "representable",
@@ -63,6 +66,11 @@ def in_unit(name: str, value: object) -> np.ndarray:
     return _checked(name, value, "in [0, 1]", lambda a: (a >= 0) & (a <= 1))
 
 
+def below_one(name: str, value: object) -> np.ndarray:
+    """Numbers in the half-open interval [0, 1), as a float array."""
+    return _checked(name, value, "in [0, 1)", lambda a: (a >= 0) & (a < 1))
+
+
 def probability_open(name: str, value: object) -> np.ndarray:
     """Probabilities in the open interval (0, 1), as a float array."""
     return _checked(name, value, "in (0, 1)", lambda a: (a > 0) & (a < 1))
@@ -70,10 +78,11 @@ def probability_open(name: str, value: object) -> np.ndarray:
 
 def least_error_rate(name: str, value: object) -> float:
     """One error rate in [1e-12, 1/2): the least of those of which something is claimed."""
-    rate = _checked(name, value, "in [1e-12, 1/2)", lambda a: (a >= 1e-12) & (a < 0.5))
-    if rate.ndim:
-        raise ValueError(f"{name} must be one number in [1e-12, 1/2), got {value!r}")
-    return float(rate)
+    return one(
+        lambda *given: _checked(*given, "in [1e-12, 1/2)", lambda a: (a >= 1e-12) & (a < 0.5)),
+        name,
+        value,
+    )
 
 
 def positive(name: str, value: object) -> np.ndarray:
@@ -97,13 +106,40 @@ def representable(sigma: object, name: str, norm: object) -> None:
         )
 
 
+def _whole(value: object) -> bool:
+    """Whether an object is a whole number by its type."""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
 def integer(name: str, value: object, low: int, high: int | None = None) -> int:
     """One whole number in [low, high] (no upper end when `high` is None), as an int."""
     allowed = f"an integer >= {low}" if high is None else f"an integer in [{low}, {high}]"
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_))
-    if not whole or value < low or (high is not None and value > high):
+    if not _whole(value) or value < low or (high is not None and value > high):
         raise ValueError(f"{name} must be {allowed}, got {value!r}")
     return int(value)
+
+
+def integers(name: str, value: object, low: int, high: int) -> np.ndarray:
+    """Whole numbers in [low, high], one or an array of any shape, as an int64 array."""
+    try:
+        given = np.asarray(value)
+    except ValueError:  # rows of different lengths
+        given = np.empty(0)
+    whole = given.dtype.kind in "iu" or all(_whole(one) for one in given.flat)
+    if not given.size or not whole or given.min() < low:
+        allowed = f"an integer >= {low}" + " or an array of such" * bool(given.ndim)
+        raise ValueError(f"{name} must be {allowed}, got {value!r}")
+    if given.max() > high:
+        raise ValueError(f"{name} must be at most {high:.0e}, got {given.max()!r}")
+    return given.astype(np.int64)
+
+
+def one(check: Callable[[str, object], np.ndarray], name: str, value: object) -> float:
+    """One number, no array, of which `check` approves, such as `positive`."""
+    array = check(name, value)
+    if array.ndim:
+        raise ValueError(f"{name} must be one number, got {value!r}")
+    return float(array)
 
 
 def choice(name: str, value: object, allowed: Iterable[str]) -> str:

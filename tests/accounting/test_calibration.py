@@ -58,3 +58,15 @@ def test_an_end_that_misses_the_target_is_named():
         calibrate_sigma(sampled, epsilon=1, delta=1e-5, bounds=(0.1, 0.5))
     with pytest.raises(ValueError, match="bounds must start below"):
         calibrate_sigma(sampled, epsilon=1, delta=1e-5, bounds=(20, 50))
+
+
+def test_progress_names_every_noise_that_is_tried():
+    tried = []
+    found = calibrate_sigma(
+        lambda sigma: compose(PoissonGaussian(sigma, rate=0.1), 30),
+        epsilon=1.0,
+        delta=1e-5,
+        rtol=1e-3,
+        progress=tried.append,
+    )
+    assert len(tried) >= 3 and min(tried) <= found <= max(tried)

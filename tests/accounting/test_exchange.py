@@ -155,6 +155,15 @@ def test_the_hook_counts_steps_and_checkpoints_keep_them():
     for bad in ({}, None, {"history": []}, saved | {"mechanism": "rdp"}):
         with pytest.raises(ValueError, match="state_dict must be of an accountant 'repro'"):
             again.load_state_dict(bad)
+    with pytest.raises(ValueError, match=r"history must hold noise multiplier.*got \[\(1, 2\)\]"):
+        again.load_state_dict(saved | {"history": [[1, 2]]})
+    assert len(again) == 3  # a refused history leaves the accountant as it was
+
+
+@pytest.mark.parametrize(("delta", "method"), [(1.0, "upper"), (1e-5, "best")])
+def test_before_the_first_step_arguments_are_checked_as_after_it(delta, method):
+    with pytest.raises(ValueError, match="must be"):
+        OpacusAccountant().get_epsilon(delta, method=method)
 
 
 def test_the_steps_of_a_federation_are_its_rounds():

@@ -1,6 +1,7 @@
 """Calls that once ended in the wrong error, in none, or in memory without limit: one error that names the argument."""
 
 import datetime
+import warnings
 from decimal import Decimal
 from fractions import Fraction
 
@@ -8,15 +9,20 @@ import numpy as np
 import pytest
 
 from repro.accounting import (
+    CentralizedShuffling,
     GaussianMechanism,
     ModelSplitting,
+    OnlyLocalSampling,
     RandomParticipation,
+    WeakClientSampling,
     compose,
 )
 from repro.accounting.ddpsa.printed import advanced_epsilon
 from repro.accounting.ddpsa.shares import LaplaceShares
+from repro.accounting.mspafl.carried import CarriedRun
 from repro.accounting.mspafl.printed import total_epsilon
-from repro.accounting.mspafl.run import exposure
+from repro.accounting.mspafl.round import AveragedUploads
+from repro.accounting.mspafl.run import exposure, run_delta
 from reproduce.papers.partitioning.noise import poisson_sigma
 
 JUNK = [
@@ -68,11 +74,48 @@ def test_real_numbers_of_any_type_are_taken(value):
         (lambda: exposure(4, 0.0, 0.0, 100), "^p must be in"),
         (lambda: exposure(4, 0.5, 0.0, 100), "^q must be in"),
         (lambda: poisson_sigma(10, 1e-300), "^rate must be in"),
+        (
+            lambda: run_delta(0.0, 10**7, ratio=1.0, p=0.5, clients=10),
+            "^rounds must be fewer for p = 0.5",
+        ),
+        (
+            lambda: run_delta(0.0, 3, ratio=1.0, p=0.5, clients=2**2000),
+            "^clients must be an integer in",
+        ),
     ],
 )
 def test_one_error_that_names_the_argument(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: WeakClientSampling(1e6, p=0.1, q=1e-12, clip=1e-300).delta(8.0, direction="remove"),
+        lambda: compose(OnlyLocalSampling(1e-3, q=1e-12, clip=1e6), 2).delta(1.0, method="lower"),
+        lambda: compose(CentralizedShuffling(0.3, p=1e-6, q=1e-6, clip=50.0), 2).delta(1.0, method="lower"),
+        lambda: AveragedUploads(1e-300, p=0.5, q=0.1, clients=2, clip=1e12).delta(1.0),
+        lambda: run_delta(1e9, 10, ratio=1e-300, p=1e-6, q=0.001)[0],
+    ],
+)  # fmt: skip
+def test_extreme_settings_have_an_answer(call):
+    """Once an overflow, or a distribution of which rounding downwards leaves next to nothing."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        assert 0 <= call() <= 1
+
+
+def test_a_record_that_is_drawn_in_every_round_has_a_lower_bound():
+    """A hazard of 1: after any wait the record has been drawn."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        run = CarriedRun(1.0, rounds=20, p=1.0, q=1.0, clients=30)
+        lower, upper = (run.delta(1.0, method=method) for method in ("lower", "upper"))
+    almost = CarriedRun(1.0, rounds=20, p=1.0, q=1 - 1e-9, clients=30)
+    assert 0 < lower <= upper and lower == pytest.approx(
+        almost.delta(1.0, method="lower"), rel=1e-6
+    )
 
 
 def test_the_printed_total_of_no_rounds_is_nothing():

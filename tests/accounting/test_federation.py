@@ -46,7 +46,7 @@ def federation(**changed):
         ({}, RandomParticipation(2.0, p=0.05, q=0.2, samples_per_client=99)),
         ({"clip": 3.0}, RandomParticipation(2.0, p=0.05, q=0.2, samples_per_client=99, clip=3.0)),
         (
-            {"clients": 3, "records_per_client": [4, 9, 1]},
+            {"clients": 3, "records_per_client": [4, 9, 0]},
             RandomParticipation(2.0, p=0.05, q=0.2, samples_per_client=8),
         ),
         ({"local_rate": 1.0}, RandomParticipation(2.0, p=0.05, q=1.0, samples_per_client=99)),
@@ -185,6 +185,8 @@ def test_every_answer_is_a_number_in_its_range(seen, records, p, q, rounds, sigm
         ({"records_per_client": 0}, "records_per_client must be an integer >= 1, got 0"),
         ({"records_per_client": 2.5}, "records_per_client must be an integer >= 1, got 2.5"),
         ({"records_per_client": [1, 2]}, "one for each of 500 clients, got 2"),
+        ({"clients": 2, "records_per_client": [0, 0]}, "largest of records_per_client must be"),
+        ({"clients": 2, "records_per_client": [-1, 2]}, "records_per_client must be .*>= 0, got"),
     ],
 )
 def test_what_is_not_covered_is_refused_with_the_reason(changed, match):
@@ -206,6 +208,22 @@ def test_noise_meets_the_target_and_is_the_smallest(clip):
     sigma = own.noise(epsilon=0.5, delta=1e-5)
     assert own.run(sigma).delta(0.5) <= 1e-5
     assert own.run(sigma * (1 - 2e-3)).delta(0.5) > 1e-5
+
+
+@pytest.mark.parametrize("clip", [1e-6, 1e6])
+def test_the_noise_grows_with_the_clip(clip, capsys):
+    target = {"epsilon": 0.5, "delta": 1e-5}
+    plain = federation(adjacency="client").noise(**target)
+    assert federation(adjacency="client", clip=clip).noise(**target) == pytest.approx(plain * clip)
+    assert main([*SMALL, "--clip", str(clip), "--epsilon", "0.5"]) == 0
+    assert "one rate p q, RDP" in capsys.readouterr().out
+
+
+def test_where_no_noise_meets_the_target_the_error_says_which_way():
+    with pytest.raises(ValueError, match=r"meets epsilon=1, delta=1e-05 already.*next to no noise"):
+        federation(participation=0.0).noise(epsilon=1, delta=1e-5)
+    with pytest.raises(ValueError, match=r"sigma=10000 is too small for epsilon=0, delta=1e-05"):
+        federation(adjacency="client").noise(epsilon=0, delta=1e-5)
 
 
 def test_extreme_rates():
@@ -284,12 +302,23 @@ def test_renyi_account_converts_the_sum():
         (["--participation", "2"], r"participation must be in \[0, 1\], got 2.0"),
         (["--delta", "0"], r"delta must be in \(0, 1\), got 0.0"),
         (["--epsilon", "-1"], "epsilon must be non-negative"),
-        (["--noise", "0"], "sigma must be positive"),
+        (["--noise", "0"], "noise must be positive"),
+        (["--noise", "nan"], "noise must be positive"),
     ],
 )
 def test_bad_arguments_end_in_one_line(given_arguments, match, capsys):
+    """And before a table begins."""
     assert main(given_arguments) == 2
-    assert re.match(rf"repro\.accounting: .*{match}.*\n$", capsys.readouterr().err)
+    out, err = capsys.readouterr()
+    assert re.match(rf"repro\.accounting: .*{match}.*\n$", err) and not out
+
+
+def test_one_client_with_one_record_is_told_in_the_singular(capsys):
+    alone = "--clients 1 --records 1 --rounds 1 --noise 2".split()
+    assert main(alone) == 0
+    assert capsys.readouterr().out.startswith("1 client with 1 record each, participation 0.05, ")
+    assert main([*SMALL, "--noise", "2"]) == 0
+    assert " rounds, clip 1." in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -253,6 +253,9 @@ ONE = GaussianMechanism(2.0)
         (lambda: compose(ONE, [1.5]), "rounds must be an integer >= 1"),
         (lambda: compose(ONE, [True]), "rounds must be an integer >= 1"),
         (lambda: compose(ONE, []), "rounds must be an integer >= 1"),
+        (lambda: compose(ONE, [[1, 2], [3]]), r"rounds must be an integer >= 1.*got \[\[1, 2\]"),
+        (lambda: compose(ONE, np.array([1, 2**63], np.uint64)), "rounds must be at most 1e"),
+        (lambda: compose(ONE, [1, 2**70]), "rounds must be at most 1e"),
         (lambda: compose(ONE, [1, 2]).delta([1.0, 2.0, 3.0]), "epsilon.*rounds.*must broadcast"),
         (lambda: compose(ONE, [1, 2]).rdp([2.0, 3.0, 4.0]), "alpha.*rounds.*must broadcast"),
         (lambda: compose(ONE, [1, 2]).pld(), "rounds must be one integer for pld"),
@@ -267,3 +270,11 @@ ONE = GaussianMechanism(2.0)
 def test_bad_input_is_named(call, match):
     with pytest.raises(ValueError, match=match):
         call()
+
+
+def test_a_number_of_rounds_may_be_any_whole_number():
+    for seven in (7, np.int32(7), np.array(7), np.array(7, np.uint64)):
+        assert compose(ONE, seven) == compose(ONE, 7)
+    assert (
+        compose(ONE, np.array([2, 7], object)).delta(1.0)[1] == compose(ONE, [2, 7]).delta(1.0)[1]
+    )

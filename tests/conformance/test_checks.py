@@ -217,6 +217,69 @@ def test_a_release_of_the_wrong_shape_is_refused():
         examine(Flat(), repetitions=200)
 
 
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (
+            lambda seen: seen * np.nan,
+            "finite numbers, got nan or inf; nan may stand only where uploads",
+        ),
+        (lambda seen: seen + np.inf, "finite numbers"),
+        (lambda seen: [seen[0], seen[0, 0]], "an array of numbers, got a list that is none"),
+        (lambda seen: None, "shape .* got"),
+        (lambda seen: seen + 2.0, "no noise where noise is False.* can_silence = False"),
+    ],
+)
+def test_a_release_that_cannot_be_judged_is_refused(returned, message):
+    class Odd(Linear):
+        def run(self, *args, **kwargs):
+            return returned(super().run(*args, **kwargs))
+
+    with pytest.raises(ValueError, match=message):
+        examine(Odd(), repetitions=200)
+
+
+def test_only_whole_uploads_may_be_missing():
+    class Torn(LocalNoise):
+        def run(self, *args, **kwargs):
+            seen = super().run(*args, **kwargs)
+            seen[0, 0, 0, 0] = np.nan
+            seen[0, 0, 0, 1] = 0.0
+            return seen
+
+    with pytest.raises(ValueError, match="only in all coordinates of a client that sends nothing"):
+        examine(Torn(), repetitions=200)
+
+
+def test_an_engine_may_change_the_arrays_that_it_is_given():
+    class Careless(Linear):
+        def run(self, vectors, owner, **kwargs):
+            seen = super().run(vectors, owner, **kwargs)
+            vectors[:], owner[:] = 7.0, 0
+            return seen
+
+    one, two = (examine(kind(), repetitions=200).findings for kind in (Careless, Linear))
+    assert [f.evidence for f in one] == [f.evidence for f in two]
+
+
+class Failing(Linear):
+    def run(self, *args, **kwargs):
+        raise KeyError("client 3")
+
+
+def test_an_adapter_that_fails_is_no_verdict(capsys):
+    """Status 1 is an alarm, and what Python returns after an error."""
+    assert main([f"{__name__}:Failing"]) == 2
+    assert "the adapter failed: KeyError('client 3')" in capsys.readouterr().err
+    assert main([f"{__name__}:Undescribed"]) == 2
+    assert "promise must be a repro.conformance.Promise" in capsys.readouterr().err
+
+
+class Undescribed(Linear):
+    def __init__(self):
+        self.promise = {"clients": 4}
+
+
 def test_the_command_prints_a_report_and_says_by_its_status_what_it_found(capsys):
     assert main(["correct_engines:PoissonSums", "--repetitions", "400"]) == 0
     assert capsys.readouterr().out.startswith("# PoissonSums")
@@ -246,11 +309,23 @@ def test_promises_of_no_amplification_have_no_coins():
     assert examine(Linear(whole), repetitions=300).alarms == ()
 
 
-def test_the_adapter_in_the_documentation_passes_and_fails_without_its_clip():
+def test_the_adapters_in_the_documentation_pass_and_fail_with_faults():
     text = (paths.ROOT / "docs/conformance.md").read_text(encoding="utf-8")
-    code = text.split("```python\n")[1].split("```")[0]
-    for broken in (False, True):
-        names = {}
-        exec(code.replace("norms)", "norms / 1.2)") if broken else code, names)
-        alarms = examine(names["MyEngine"](), repetitions=300).alarms
-        assert alarms == (("sensitivity, a unit more or less",) if broken else ())
+    record, client = (part.split("```")[0] for part in text.split("```python\n")[1:])
+    weighted = "total += self.update(x, y)", "total += len(y) / 2 * self.update(x, y)"
+    found = [
+        _alarms(record, "MyEngine"),
+        _alarms(record.replace("norms)", "norms / 1.2)"), "MyEngine"),
+        _alarms(client, "MyFederation"),
+        _alarms(client.replace("norm(step)", "norm(step[:-1])"), "MyFederation"),
+        _alarms(client.replace(*weighted), "MyFederation"),
+    ]
+    longer = ("sensitivity, a unit more or less",)
+    heavier = ("sensitivity, a client with more records",)
+    assert found == [(), longer, (), longer, heavier]
+
+
+def _alarms(code, name):
+    names = {}
+    exec(code, names)
+    return examine(names[name](), repetitions=300).alarms

@@ -39,7 +39,7 @@ def test_the_report_says_what_lies_beyond_it(fault):
     named = {
         "RateOffByOnePercent": "a relative change of 0.0",
         "TailsCutAtFive": "values beyond 3 scales of 0.",
-        "BiasNotClippedAndAlwaysThere": "other coordinates could not be compared",
+        "BiasNotClippedAndAlwaysThere": "what a unit adds whatever its data are, such as a bias, could not be compared",
     }
     assert named[fault.__name__] in report.text()
 

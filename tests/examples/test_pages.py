@@ -53,3 +53,30 @@ def test_from_flower():
     images, labels = found["images"].flatten(0, 1), found["labels"].flatten()
     accuracy = float((found["net"].eval()(images).argmax(1) == labels).double().mean())
     assert accuracy > 0.6  # the labels are balanced
+
+
+def test_secure_sums():
+    """The rings that the page's table gives, at 100,000 clients."""
+    pytest.importorskip("cryptography")
+    from repro.secagg import Z32, FixedPoint, narrowest, noise_tail
+
+    clients, text = 100_000, page("secure-sums")
+    values, tail = 2**14, noise_tail(98, 10**10)
+    rows = {f"| {values:,} |": "2^32", f"| {values + tail:,} |": "2^32", "| 10^10 |": "2^64"}
+    units = [values, values + tail, 10**10]
+    for (cell, ring), largest in zip(rows.items(), units, strict=True):
+        (line,) = [line for line in text.splitlines() if cell in line]
+        assert ring in line and str(narrowest(largest, clients)) == f"Z_({ring})"
+    assert f"beyond {tail:,} units" in text
+    assert f"room for {FixedPoint(bits=14, ring=Z32).units(clients):,}" in text
+
+
+def test_several_machines(tmp_path, monkeypatch):
+    """The code, in one process, and the tables of the model."""
+    monkeypatch.delenv("RANK", raising=False)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(paths.ROOT / "bench"))
+    import several_machines
+
+    assert run("several-machines")["ranks"].count == 1 and (tmp_path / "run.pt").exists()
+    assert several_machines.tables() in page("several-machines")

@@ -294,6 +294,31 @@ def test_no_room_for_gradients_gives_the_same_sums(monkeypatch):
         torch.testing.assert_close(a, b, rtol=1e-11, atol=1e-13)
 
 
+@pytest.mark.parametrize("cached", [1, 100, 10**9])
+@pytest.mark.parametrize("kernel", [nn.Conv1d, nn.Conv2d])
+def test_pieces_of_any_size_give_the_same_sums(monkeypatch, kernel, cached):
+    """Records are worked on in pieces that fit into a cache; a piece may be one record, or the last one shorter."""
+    sides = (9,) if kernel is nn.Conv1d else (9, 9)
+    conv = kernel(2, 3, 3, 2, 1)
+    features = conv(torch.zeros(1, 2, *sides)).numel()
+    model = random(nn.Sequential(conv, nn.Tanh(), nn.Flatten(), nn.Linear(features, CLASSES)))
+    inputs, targets, made, real = numbers(7, 2, *sides), labels(7), [], shares._patches
+    whole = clipped_gradient_sum(model, inputs, targets, 0.1)
+
+    def noted(layer, before, sides):
+        made.append(len(before))
+        return real(layer, before, sides)
+
+    monkeypatch.setattr(shares, "_patches", noted)
+    monkeypatch.setattr(shares, "direct_is_cheaper", lambda *_: True)
+    monkeypatch.setattr(shares, "CACHED", cached)
+    found = clipped_gradient_sum(model, inputs, targets, 0.1)
+    assert sum(made) == 7 and (len(made) == 1) == (cached == 10**9)
+    for a, b in zip(found.gradient, whole.gradient, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-11, atol=1e-13)
+    assert_exact(model, inputs, targets, 0.1)
+
+
 def test_kept_gradients_stay_within_their_limit(monkeypatch):
     """The limit holds for all layers together, not for each."""
     model, inputs, targets = random(Reader()), sentences(6, 9), labels(6)

@@ -1,6 +1,7 @@
 """Training one's own model: losses, evaluation, checkpoints."""
 
 import copy
+import math
 import os
 import signal
 import subprocess
@@ -62,6 +63,67 @@ def test_float_targets_need_a_loss(clip):
         train(network(), x, y, SIZES, settings(clip=clip, sigma=0.0), 0)
     with pytest.raises(ValueError, match="targets must have the shape of the outputs"):
         train(network(), x, y[:, 0], SIZES, settings(), 0, loss=squared_error)
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.uint8, torch.int16, torch.bool])
+def test_labels_of_any_whole_type_are_labels(dtype):
+    x, y = points()
+    whole, other = nn.Linear(3, 2), nn.Linear(3, 2)
+    other.load_state_dict(whole.state_dict())
+    labels = (y[:, 0] > 0).long()
+    train(whole, x, labels, SIZES, settings(), 0)
+    train(other, x, labels.to(dtype), torch.tensor(SIZES), settings(), 0)
+    assert torch.equal(weights(whole), weights(other))
+
+
+class Cut(nn.Module):
+    """The first layer has no part in the loss."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(3, 3), nn.Linear(3, 1)
+
+    def forward(self, x):
+        return self.last(self.first(x).detach())
+
+
+class Own(nn.Linear):
+    """A layer of one's own."""
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"x": np.zeros((100, 3))}, "images must be a torch.Tensor, got ndarray"),
+        ({"y": [0] * 100}, "labels must be a torch.Tensor, got list"),
+        ({"y": torch.eye(100).long()}, r"targets must be one label for each record.*got \(\d+, 100"),
+        ({"model": nn.ReLU()}, "model must have trainable parameters"),
+        ({"model": network().requires_grad_(False)}, "model must have trainable parameters"),
+        ({"model": Cut()}, "loss must depend on every layer .* Linear layer: is its output detached"),
+        ({"loss": lambda out, _: torch.zeros(len(out))}, "loss must depend on every layer"),
+        ({"model": Own(3, 1)}, r"layer 'model' \(Own\) has trainable parameters of its own \(weight, bias\)"),
+        ({"model": nn.Sequential(nn.Linear(3, 1), nn.InstanceNorm1d(1, track_running_stats=True))},
+         r"layer '1' \(InstanceNorm1d\) keeps averages of the records without noise"),
+        ({"checkpoint": "run.pt"}, "checkpoint must be a repro.federated.Checkpoint or None, got 'run.pt'"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_trained_on_is_named(given, message):
+    x, y = points()
+    model, images, labels = (given.pop(k, v) for k, v in (("model", network()), ("x", x), ("y", y)))
+    loss = {} if labels is not y else {"loss": squared_error}
+    with pytest.raises(ValueError, match=message):
+        train(model, images, labels, SIZES, settings(), 0, **{**loss, **given})
+
+
+def test_a_run_that_diverges_unseen_is_an_error():
+    x, y = points()
+    x[3] = math.nan
+    with pytest.raises(FloatingPointError, match="diverged by iteration 12"):
+        train(network(), x, y, SIZES, settings(), 0, loss=squared_error)
+    net = residual()
+    torch.nn.init.constant_(next(net.parameters()), math.nan)
+    with pytest.raises(FloatingPointError, match="diverged by iteration 12"):
+        by_splitting(net)
 
 
 def test_a_regression_learns_the_plane():
@@ -252,6 +314,8 @@ def test_a_file_that_is_no_checkpoint_is_refused(tmp_path, content):
         by_random_participation(network(), Checkpoint(tmp_path / "run.pt"))
     with pytest.raises(ValueError, match="every must be an integer"):
         Checkpoint(tmp_path / "run.pt", 0)
+    with pytest.raises(ValueError, match="path must be a path, got None"):
+        Checkpoint(None)
 
 
 PROGRAM = """

@@ -190,6 +190,10 @@ def test_divergence_is_reported():
         ({"sigma": 1.0, "clip": None}, "sigma must be 0 when clip is None"),
         ({"sigma": 1.0, "clip": math.inf}, "sigma must be 0 when clip is inf"),
         ({"momentum": 1.0}, "momentum must"),
+        ({"momentum": "0.9"}, "momentum must"),
+        ({"sigma": "1"}, "sigma must"),
+        ({"p": [0.1, 0.2]}, "p must be one number"),
+        ({"clip": [1.0, 2.0]}, "clip must be one number"),
     ],
 )
 def test_settings_out_of_range(change, message):

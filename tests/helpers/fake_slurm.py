@@ -1,6 +1,7 @@
 """Stand-ins for the programs of Slurm, without `sacct`: jobs are process groups of this machine.
 
-`jobs/<id>` holds the process group of every job in the queue; a file `down` makes the controller silent.
+`jobs/<id>` holds the process group of every job in the queue; a file `down` makes the controller silent, and one
+`ghosts` has it list jobs whose process has died.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ process = subprocess.Popen(["bash", script], start_new_session=True)
 entry.with_suffix(".new").write_text(str(process.pid))
 entry.with_suffix(".new").replace(entry)
 process.wait()
-entry.unlink()
+if not (HOME / "ghosts").exists():
+    entry.unlink()
 """
 
 SRUN = """
@@ -64,9 +66,18 @@ for entry in sorted((HOME / "jobs").iterdir()):
 
 SCONTROL = """
 import sys
-print(f"JobId={sys.argv[-1]} JobState=FAILED Reason=NonZeroExitCode ExitCode=0:9")
+name = (HOME / "names").read_text().splitlines()[int(sys.argv[-1].partition("_")[0]) - 1]
+print(f"JobId={sys.argv[-1]} JobName={name} JobState=FAILED Reason=NonZeroExitCode ExitCode=0:9")
 """
 
+SCANCEL = """
+import sys
+name, *numbers = sys.argv[1:]
+with open(HOME / "cancelled", "a") as stream:
+    stream.writelines(f"{name} {number}\\n" for number in numbers)
+for number in numbers:
+    (HOME / "jobs" / number).unlink(missing_ok=True)
+"""
 
 SINFO = """
 print("gpu:1" if (HOME / "gpus").exists() else "(null)")
@@ -80,7 +91,7 @@ def install(home: Path) -> Path:
     head = f"#!{sys.executable}\nfrom pathlib import Path\nHOME = Path({str(home)!r})\n"
     programs = {
         "sinfo": SINFO,
-        "scancel": "",
+        "scancel": SCANCEL,
         "sbatch": SBATCH,
         "srun": SRUN,
         "squeue": SQUEUE,

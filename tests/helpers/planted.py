@@ -248,6 +248,16 @@ class WeightedAfterClipping(Sensitivity):
         return 1.2 * super().clip(vectors)
 
 
+class WeightedByRecords(Sensitivity):
+    """Clients count in proportion to their records, after clipping; of equal clients nothing is to be seen."""
+
+    promise = CLIENTS
+
+    def sums(self, used, raw, owner):
+        clipped = self.clip(by_client(used.astype(float), raw, owner))
+        return (np.bincount(owner) / self.promise.records @ clipped)[:, :, None]
+
+
 class ClipOfTheMedian(Sensitivity):
     """The clip follows the batch's median norm; the noise does not."""
 

@@ -4,7 +4,14 @@ import pytest
 import torch
 
 from repro.federated.pmsfl.blocks import FlatBlocks, held
-from repro.models.split import StaticBatchNorm, resnet18, split, statistics_from, transformer
+from repro.models.split import (
+    StaticBatchNorm,
+    resnet18,
+    split,
+    statistics_from,
+    statistics_over,
+    transformer,
+)
 
 
 def small(kind, seed=0):
@@ -143,3 +150,35 @@ def test_sizes_and_holdings():
     assert torch.equal(
         blocks.weights(), torch.cat([p.flatten() for p in network.blocks.parameters()])
     )
+
+
+def test_statistics_over_processes_are_those_of_the_whole_batch():
+    """The parts of other processes are played by sums that are known beforehand; one part is empty."""
+    norm, x = StaticBatchNorm(), torch.randn(7, 3, 4, 4, dtype=torch.float64)
+    centred = x - x.mean(dim=(0, 2, 3), keepdim=True)
+    whole = [x.sum(dim=(0, 2, 3)), x.new_tensor([7 * 16])]
+    for part in (x[:5], x[5:], x[:0]):
+        sums = iter([torch.cat(whole), centred.square().sum(dim=(0, 2, 3))])
+        with statistics_over(norm, lambda _, sums=sums: next(sums)):
+            found = norm(part)
+        assert found.shape == part.shape
+        if len(part):
+            assert torch.allclose(found, norm(x)[:5] if len(part) == 5 else norm(x)[5:])
+    assert norm.total is None
+
+
+def test_statistics_over_one_process_have_the_gradients_of_a_batch():
+    network, images = small("resnet")
+    network, images = network.double(), images.double()
+    grads = []
+    for total in (None, lambda part: part):
+        network.zero_grad()
+        if total is None:
+            logits = network(images)
+        else:
+            with statistics_over(network, total):
+                logits = network(images)
+        logits.square().sum().backward()
+        grads.append([p.grad.clone() for p in network.parameters()])
+    for batch, summed in zip(*grads, strict=True):
+        assert torch.allclose(batch, summed, rtol=1e-9, atol=1e-12)

@@ -2,12 +2,13 @@
 
 import os
 import sys
+from dataclasses import replace
 
 import pytest
 
 import fake_slurm
 import workbooks
-from reproduce import arrays, cluster, needs, paths, records, slurm
+from reproduce import arrays, cluster, heartbeat, needs, paths, records, slurm, status
 from reproduce.__main__ import main
 from reproduce.machine import python_path
 from reproduce.records import Task
@@ -58,7 +59,13 @@ def task(root, name="good", seed=1, **config):
 
 
 def sent(root):
-    return (root / "slurm/sent").read_text().splitlines()
+    return said(root, "sent")
+
+
+def said(root, to):
+    """The lines in a file of the stand-ins, which is there once the first is."""
+    file = root / "slurm" / to
+    return file.read_text().splitlines() if file.exists() else []
 
 
 def at_look(monkeypatch, condition, action):
@@ -178,15 +185,126 @@ def test_a_refusal_for_good_is_an_error_at_once(root, monkeypatch):
     assert error.startswith("Slurm refused the job: sbatch: error: Invalid account")
 
 
+def test_what_slurm_never_takes_does_not_keep_it_from_the_rest(root, monkeypatch):
+    def send(function, orders, folder, parameters):
+        if parameters["mem"] != "4G":
+            raise slurm.RefusedError("sbatch: error: Requested node configuration is not available")
+        return ask(function, orders, folder, parameters)
+
+    ask = slurm.send
+    monkeypatch.setattr(slurm, "send", send)
+    large = task(root, x=2.0)
+    monkeypatch.setattr(
+        needs,
+        "of",
+        lambda one: needs.Need(1.0, 1.0, 9e3 if one.config["x"] == 2.0 else 9e2, False, ""),
+    )
+    errors = cluster.submit([large, task(root)], "any")
+    assert list(errors) == [large.key] and "node configuration" in errors[large.key]
+    assert records.look_up(task(root)) is not None
+
+
+def altered(monkeypatch, looks, **fields):
+    """Have some of the looks at the queue, counted from 0 when it holds a job, show other fields of its jobs."""
+    ask, count = slurm.queue, iter(range(10_000))
+
+    def queue():
+        told = ask()
+        if told and next(count) in looks:
+            return {number: replace(job, **fields) for number, job in told.items()}
+        return told
+
+    monkeypatch.setattr(slurm, "queue", queue)
+
+
 def test_a_job_that_cannot_start_is_cancelled(root, monkeypatch):
-    cancelled = []
-    held = slurm.Job("any", "PENDING", "PartitionTimeLimit")
-    ask = slurm.queue
-    monkeypatch.setattr(slurm, "queue", lambda: dict.fromkeys(ask() or {}, held))
-    monkeypatch.setattr(slurm, "cancel", cancelled.extend)
+    altered(monkeypatch, range(1000), state="PENDING", reason="PartitionTimeLimit")
     (error,) = cluster.submit([task(root, "slow")], "any").values()
-    assert cancelled == ["1"] and "it cannot start: PartitionTimeLimit" in error
-    fake_slurm.kill(root / "slurm", "1")
+    assert "it cannot start: PartitionTimeLimit" in error
+    (name,) = arrays.notes()
+    assert said(root, "cancelled") == [f"--name={name} 1"]
+    (root / "go").touch()
+
+
+def test_a_dead_process_that_slurm_calls_running_is_not_waited_for(root, monkeypatch):
+    (root / "slurm/ghosts").touch()
+
+    def kill():
+        fake_slurm.kill(root / "slurm", "1")
+        monkeypatch.setattr(heartbeat, "SILENCE", 0.5)
+
+    at_look(monkeypatch, (root / "started").exists, kill)
+    (error,) = cluster.submit([task(root, "slow")], "any").values()
+    assert error.startswith("job 1 gave no sign of life for") and "running; " in error
+    (root / "slurm/jobs/1").write_text("0")  # its end is lost on Slurm, which goes on listing it
+    monkeypatch.setattr(heartbeat, "SILENCE", 60)
+    (root / "slurm/ghosts").unlink()
+    (root / "go").touch()
+    assert cluster.submit([task(root, "slow")], "any") == {} and len(sent(root)) == 2
+
+
+def test_a_job_of_the_same_id_and_another_name_is_another_job(root, monkeypatch):
+    altered(monkeypatch, range(1000), name="somebody-else")
+    told = slurm._ask
+    monkeypatch.setattr(
+        slurm, "_ask", lambda *words: (told(*words) or "").replace("JobName=", "JobName=not-")
+    )
+    monkeypatch.setattr(cluster, "_GONE", 5)
+    (error,) = cluster.submit([task(root, "slow")], "any").values()
+    assert error.startswith("job 1 left the queue without a record; ") and "State" not in error
+    assert said(root, "cancelled") == []
+    (root / "go").touch()
+
+
+def test_a_job_that_its_node_refused_is_sent_anew(root, monkeypatch):
+    altered(monkeypatch, [0], state="PENDING", reason="launch failed requeued held")
+    monkeypatch.setattr(cluster, "_AGAIN", 0.1)
+    at_look(monkeypatch, lambda: len(sent(root)) == 2, (root / "go").touch)
+    assert cluster.submit([task(root, "slow")], "any") == {}
+    (first, _) = arrays.notes()
+    assert said(root, "cancelled") == [f"--name={first} 1"]
+
+
+def test_a_job_that_nodes_refuse_again_and_again_is_an_error(root, monkeypatch):
+    altered(monkeypatch, range(1000), state="PENDING", reason="launch failed requeued held")
+    monkeypatch.setattr(cluster, "_AGAIN", 0.1)
+    (error,) = cluster.submit([task(root, "slow")], "any").values()
+    assert "refused by its node 3 times: launch failed requeued held" in error
+    assert len(sent(root)) == 3
+    (root / "go").touch()
+
+
+def test_drained_nodes_are_waited_for_and_named(root, monkeypatch, capsys):
+    why = "Nodes required for job are DOWN, DRAINED or reserved"
+    altered(monkeypatch, range(5), state="PENDING", reason=why)
+    at_look(monkeypatch, (root / "started").exists, (root / "go").touch)
+    assert cluster.submit([task(root, "slow")], "any") == {}
+    assert capsys.readouterr().out.count(f"0 of 1 runs; 1 jobs wait: {why}\n") == 1
+
+
+def test_the_state_and_the_log_of_each_run_are_told(root, monkeypatch):
+    wanted = [task(root, seed=1), task(root, "bad", 2), task(root, "slow", 3), task(root, seed=4)]
+    labelled = {one.key: ("toy/fig1", one) for one in wanted}
+    told = []
+
+    def ask():
+        told.extend(status.report(labelled, seed) for seed in (None, 3))
+        (root / "go").touch()
+
+    at_look(monkeypatch, (root / "started").exists, ask)
+    cluster.submit(wanted[:3], "any")
+    home = arrays.folder() / next(iter(arrays.notes()))
+    rows = told[0].splitlines()
+    assert rows[0].split() == [*status.STATES, "left"]
+    assert sum(map(int, rows[1].split()[1:6])) == 4 and rows[1].split()[1] == "1"
+    line = f"toy/fig1 seed 3 running, job 1_2, {home}/1_2_0_log.err"
+    assert line in rows and told[1].splitlines()[-1] == line
+    after = status.report(labelled, None).splitlines()
+    assert after[1].split()[1:6] == ["1", "0", "0", "2", "1"]
+    assert after[-1].startswith("toy/fig1 seed 2 failed, job 1_1, ")
+    (root / "slurm/down").touch()
+    with pytest.raises(RuntimeError, match="squeue does not answer"):
+        status.report(labelled, None)
 
 
 def test_options_of_the_user_win(root):
@@ -200,7 +318,7 @@ def test_options_of_the_user_win(root):
 
 
 def test_short_runs_share_a_job_and_lost_ones_do_not(root, monkeypatch):
-    monkeypatch.setattr(needs, "of", lambda one: needs.Need(20.0, 500.0, False, "measured"))
+    monkeypatch.setattr(needs, "of", lambda one: needs.Need(20.0, 20.0, 500.0, False, "measured"))
     wanted = [task(root, seed=seed) for seed in range(5)]
     (array,) = arrays.arrays(wanted, gpus=False, alone={wanted[0].key})
     assert sorted(len(bundle) for bundle in array.bundles) == [1, 1, 3]

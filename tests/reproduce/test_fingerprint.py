@@ -145,6 +145,24 @@ def test_parts_of_a_figure(tree):
     assert changed(before) == [f"code {A}.two"]
 
 
+def test_measured_times_that_a_notebook_shows_count(tree):
+    """Its own, and those of the figure that it names; pictures would else show older times."""
+    workbooks.edit_notebook(
+        tree / "notebooks/toy/fig1.ipynb",
+        "import matplotlib.pyplot as plt",
+        'SECONDS = dict(of="toy/fig2")',
+    )
+    folder = paths.MEASURED / "toy"
+    folder.mkdir(parents=True)
+    before = parts()
+    for name in ("fig1", "fig2", "fig3"):
+        (folder / f"{name}.json").write_text("{}")
+    assert changed(before) == ["measured toy/fig1", "measured toy/fig2"]
+    before = parts()
+    (folder / "fig2.json").write_text('{"seconds": {}}')
+    assert changed(before) == ["measured toy/fig2"]
+
+
 def test_outputs_of_the_notebook_and_other_entries_do_not_count(tree):
     import nbformat
 

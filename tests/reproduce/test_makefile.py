@@ -72,6 +72,10 @@ def test_help_explains_every_target():
             ["sweep", "PROFILE=paper", "JOBS=1", "SLURM=gpu --qos=long"],
             'sweep --profile paper --jobs 1 --slurm "gpu --qos=long"',
         ),
+        (
+            ["sweep", "JOBS=1", "STATUS=1", "SEED=3", "IDS=ddpsa/fig7"],
+            "sweep --profile quick --jobs 1 --status --seed 3 ddpsa/fig7",
+        ),
         (["test", "JOBS=2"], "test --jobs 2"),
         (["test", "JOBS=2", "IDS=ddpsa"], "test --jobs 2 ddpsa"),
         (["test-all", "JOBS=2"], "test --slow --jobs 2"),
@@ -108,6 +112,11 @@ def test_faults():
 def test_slurm():
     told = make("-n", "test-slurm", "FULL=1", "SEED=3").strip()
     assert told == "sh reproduce/python.sh bench/slurm --full --seed 3"
+
+
+def test_flower():
+    told = make("-n", "flower", "IDS=ddpsa pmsfl").strip()
+    assert told == "sh reproduce/python.sh apps/flower/federation.py ddpsa pmsfl"
 
 
 def test_lessons():

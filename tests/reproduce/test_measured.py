@@ -50,6 +50,23 @@ def test_the_committed_measurement_is_shown_and_the_fresh_one_kept(toy):
     assert measured.committed_path("toy/fig1").read_bytes() == before
 
 
+@pytest.mark.parametrize("renewing", [False, True])
+def test_a_figure_may_show_the_measurement_of_another(toy, monkeypatch, capsys, renewing):
+    if renewing:
+        monkeypatch.setenv(measured.FRESH, "1")
+    own, other = measured.committed_path("toy/fig1"), measured.committed_path("toy/fig2")
+    kept = {"clipping": [5.0], "noise": 2.0}
+    measured.keep(other, {"seconds": {"value": kept, "factor": 2.0, "per": ""}})
+    assert book().measured("seconds", SECONDS, 2.0, of="toy/fig2") == kept
+    assert fresh() == {"value": SECONDS, "factor": 2.0, "per": "", "of": "toy/fig2"}
+    assert not own.exists()
+    measured.report("toy/fig1")
+    assert "not committed" not in capsys.readouterr().out
+    other.unlink()
+    assert not measured.report("toy/fig1")
+    assert "make references IDS=toy/fig2" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("values", "name"),
     [({"sigma": 1.0}, "fig1.changed"), ({"profile": "desk", "rounds": 30}, "fig1.desk")],

@@ -8,9 +8,10 @@ from reproduce.mutation.trial import judged
 SECONDS, SEED = 300.0, 20
 """How long the sample may take on one core, and its seed."""
 
-REACHED = 0.65
-"""The share that a sample must have caught or explained. `make mutants` wants more (`mutants.SHARE`); raise this to
-it as verdicts learn to fail. A sample of 50 is uncertain by 6 points."""
+REACHED = 0.9
+"""The share that a sample must have caught or explained. `make mutants` wants `mutants.SHARE`, 0.95; samples that do
+not look at costs had 0.97 to 0.98. A sample of 60 is uncertain by 3 points, and which mutants are in it depends on the
+machine, so that the floor lies two of these below."""
 
 
 @pytest.mark.slow

@@ -43,9 +43,7 @@ def test_the_report_has_the_ledger_s_numbers_with_links(toy):
     text = report()
     assert text.startswith("# [Re] A toy paper\n")
     assert "It is 4 ([section](../../notebooks/toy/fig1.ipynb#A-line))." in text
-    assert (
-        "| twice sigma | Section 1 | [reproduced](../../notebooks/toy/fig1.ipynb#A-line) |" in text
-    )
+    assert "| twice σ | Section 1 | [reproduced](../../notebooks/toy/fig1.ipynb#A-line) |" in text
     for title in (*findings.SECTIONS, "Method", "Verdicts", "Artifact appendix"):
         assert f"\n## {title}\n" in text
     assert "`make fig/toy/fig1`" in text and "compute-minutes unknown" in text

@@ -16,6 +16,10 @@ CELLS = {
 }
 
 
+LOOP, TOLD = "for k in (1, 2):\n    b = k\n", "book.number('k', a)"
+"""A loop whose names a later one may bind again, and what needs `a`."""
+
+
 def code(claim, cell="", needs=(), cells=CELLS):
     found = slices.statements(cells)
     wanted = slices.deciding(found, claim, cell, needs)
@@ -57,16 +61,30 @@ def test_a_computed_id_takes_all_verdicts_of_its_cell():
         ("a = 1\nprint(a)\nbook.number('k', a)", ["a = 1"]),
         ("k = 1\na = [k for k in range(3)]\nbook.number('k', a)", ["a = [k for k in range(3)]"]),
         ("n = 1\na = lambda k: k + n\nbook.number('k', a)", ["n = 1", "a = lambda k: k + n"]),
+        (f"import numpy as np\n{LOOP}c = np.append(b, 1)\na = np.sort([])\n{TOLD}", []),
         ("if c:\n    a = 1\nbook.number('k', a)", ["if c:", "    a = 1"]),
         ("a = 1\nif c:\n    a = 2\nbook.number('k', a)", ["a = 1", "if c:", "    a = 2"]),
         ("def f(x):\n    return x + n\nn = 1\nbook.number('k', f(2))", ["n = 1"]),
+        (f"{LOOP}a = []\nfor k in (3, 4):\n    b = 2 * k\n    a.append(b)\n{TOLD}", []),
+        (f"{LOOP}a = []\nfor k in (3, 4):\n    a.append(b)\n{TOLD}", [*LOOP.splitlines()]),
+        (f"{LOOP}a = []\nfor j in (3, k):\n    a.append(j)\n{TOLD}", [*LOOP.splitlines()]),
+        (f"{LOOP}a = []\nif c:\n    b = 3\na.append(b)\n{TOLD}", [*LOOP.splitlines()]),
+        (f"{LOOP}a = []\nwhile c:\n    a += b\n    b = 1\n{TOLD}", [*LOOP.splitlines()]),
+        (f"{LOOP}a = []\nwhile c:\n    b = 1\n    a += b\n{TOLD}", []),
     ],
 )
 def test_what_a_statement_changes(source, kept):
     got = code("k", "a", cells={"a": source})["a"].splitlines()
     assert [line for line in kept if line in got] == kept
+    assert kept or "for k in (1, 2):" not in got  # another loop over the same names
     if "print" in source or "a = 1\na = 2" in source:
         assert got[:-1] == kept
+
+
+def test_an_earlier_draw_is_none_of_the_statements_of_a_claim():
+    found = slices.without_draws(slices.statements(CELLS))
+    kept = slices.backwards(found, slices.deciding(found, "two", "d", ()))
+    assert list(slices.sources(found, kept)["b"].splitlines()) == ["y = rng.normal(size=3)"]
 
 
 def test_a_cell_that_is_no_python_is_refused():

@@ -86,7 +86,8 @@ def test_computed_once_in_order_in_this_process(root):
     assert [record["seed"] for record in made] == [3, 1, 3]
     assert made[0]["result"]["value"] == 0.1 * 3
     assert made[0]["task"] == "toy/good" and made[0]["config"] == wanted[0].config
-    assert {"commit", "hardware", "versions", "seconds", "threads"} <= set(made[0]["provenance"])
+    told = {"commit", "hardware", "versions", "seconds", "cpu_seconds", "threads"}
+    assert told <= set(made[0]["provenance"])
     assert calls(root) == [str(os.getpid())] * 2
     assert run_tasks(wanted, jobs=1) == made
     assert len(calls(root)) == 2

@@ -156,7 +156,7 @@ NUMBER = Claim("n", "toy/fig1", "number", "Table 1", "accuracy", paper=50.0, ato
 )
 def test_an_interval_may_hold_both_answers(ours, interval, verdict):
     found = claims.decide_number(NUMBER, ours, "too few rounds", interval=interval)
-    assert found.verdict == verdict and found.ours.startswith(f"{ours:g} [")
+    assert found.verdict == verdict and found.ours.startswith(f"{ours:.1f} [")
     with pytest.raises(ClaimError, match="interval must hold our one number"):
         claims.decide_number(NUMBER, 90.0, "x", interval=interval)
 

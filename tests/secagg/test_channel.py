@@ -121,7 +121,7 @@ def frame(channel, payload, **changes):
     [
         ({"length": 2**20 + 1}, r"oversized frame: 1048577 bytes, where 1048576 are allowed"),
         ({"length": 2**63}, "oversized frame"),
-        ({"kind": Kind.DONE}, "oversized frame: 16 bytes, where 0 are allowed"),
+        ({"kind": Kind.OPENED}, "oversized frame: 16 bytes, where 0 are allowed"),
         ({"place": 1}, "replayed or left out a frame: number 1 .* where number 0 was due"),
         ({"client": 1}, "names client 1 and server 1"),
         ({"server": 0}, "names client 0 and server 0"),
@@ -247,6 +247,23 @@ def test_certificates_are_private_and_never_overwritten(keys, tmp_path):
         (name,) = bad
         with pytest.raises(ValueError, match=name):
             issue(tmp_path / name, **{"servers": 2, "clients": 2, **bad})
+
+
+@pytest.mark.parametrize("there", ["authority.pem", "client-1.pem"])
+def test_a_folder_with_any_of_the_files_is_left_as_it_was(tmp_path, there):
+    """The first files were once written before the one that was there stopped it: a mixed folder."""
+    (tmp_path / there).write_text("older")
+    with pytest.raises(FileExistsError, match=f"folder must hold none of the files, got .*{there}"):
+        issue(tmp_path, servers=2, clients=2)
+    assert [path.name for path in tmp_path.iterdir()] == [there]
+    assert (tmp_path / there).read_text() == "older"
+
+
+def test_a_folder_that_everybody_may_write_to_is_refused(tmp_path):
+    tmp_path.chmod(0o777)
+    with pytest.raises(PermissionError, match="folder must not be writable by everybody"):
+        issue(tmp_path, servers=2, clients=2)
+    assert not list(tmp_path.iterdir())
 
 
 # Headers ------------------------------------------------------------------------------------------

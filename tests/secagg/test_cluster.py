@@ -14,6 +14,7 @@ import pytest
 
 import tampering
 from repro.secagg import (
+    Z32,
     ZP61,
     Client,
     Cluster,
@@ -24,7 +25,7 @@ from repro.secagg import (
 )
 from repro.secagg.certificates import context
 from repro.secagg.channel import ChannelError, connect
-from repro.secagg.frames import HEADER_BYTES, Header, Kind
+from repro.secagg.frames import HEADER_BYTES, MODEL_DIGEST_BYTES, Header, Kind
 from tampering import again, hush, relabelled, until_refused
 
 LIMIT = 3.0
@@ -86,14 +87,25 @@ def test_bytes_are_counted_as_they_are_sent(cluster):
     assert uploads.payload == 3 * (8 * 1000 + 16 + 16)
     assert sums.payload == 3 * (8 * 1000 + 1)  # and a bit for each client
     assert broadcast.payload == 3 * 8 * 7
-    # one TLS record of 22 bytes and one header a frame; a DONE follows each share and each sum, and
-    # servers also say that they are open
-    assert uploads.wire == uploads.payload + 2 * 9 * (HEADER_BYTES + 22)
+    # one TLS record of 22 bytes and one header a frame; a DONE follows each share (with the digest of
+    # the model) and each sum, and servers also say that they are open
+    assert uploads.wire == uploads.payload + 2 * 9 * (HEADER_BYTES + 22) + 9 * MODEL_DIGEST_BYTES
     assert sums.wire == sums.payload + 3 * 3 * (HEADER_BYTES + 22)
     assert broadcast.wire == broadcast.payload + 3 * (HEADER_BYTES + 22)
     in_full = cluster.round(values, in_full=True)
     assert in_full.traffic["uploads"].payload == 3 * 3 * 8 * 1000
     assert (in_full.total == done.total).all()
+
+
+def test_the_narrow_ring_sends_half_the_bytes():
+    encoding = FixedPoint(bits=14, ring=Z32)
+    values = np.random.default_rng(0).uniform(-1, 1, (3, 500))
+    with Cluster(clients=3, servers=2, encoding=encoding) as cluster:
+        exact = np.rint(values * encoding.scale).sum(axis=0) / encoding.scale
+        for in_full, payload in ((False, 3 * (4 * 500 + 16)), (True, 2 * 3 * 4 * 500)):
+            done = cluster.round(values, in_full=in_full)
+            assert (done.total == exact).all() and done.traffic["uploads"].payload == payload
+            assert done.traffic["sums"].payload == 2 * (4 * 500 + 1)
 
 
 def test_stages_are_timed(cluster):

@@ -216,12 +216,18 @@ def test_what_comes_when_the_round_is_over_changes_nothing(group, kind):
         ),
         (
             Kind.DONE,
+            lambda frame: relabelled(frame, bytes(33)),
+            "client-1 sent an oversized frame: 33 bytes, where 32 are allowed",
+            "client-1 sent an oversized frame: 33 bytes, where 0 are allowed",
+        ),
+        (
+            Kind.DONE,
             lambda frame: relabelled(frame, b"12345"),
-            "client-1 sent an oversized frame: 5 bytes, where 0 are allowed",
+            "client-1 sent a DONE of 5 bytes without a digest",
             "client-1 sent an oversized frame: 5 bytes, where 0 are allowed",
         ),
     ],
-    ids=["without a share", "of another round", "with a payload"],
+    ids=["without a share", "of another round", "with a payload", "with a part of a digest"],
 )
 def test_a_done_that_is_out_of_order(group, kind, change, sharing, plain):
     tamper(group.link(1), change, kind)

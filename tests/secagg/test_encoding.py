@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repro.secagg import Z64, ZP61, FixedPoint, Ring
+from repro.secagg import Z32, Z64, ZP61, FixedPoint, Ring, narrowest
 
-RINGS = [Z64, ZP61, Ring(2**40), Ring(1_000_003)]
+RINGS = [Z32, Z64, ZP61, Ring(2**40), Ring(1_000_003)]
 PLACES = [{"decimals": 10}, {"decimals": 0}, {"decimals": 3}, {"bits": 20}, {"bits": 0}]
 encodings = st.builds(
     lambda places, ring: FixedPoint(**places, ring=ring),
@@ -43,12 +43,16 @@ def test_round_trip_stays_within_the_stated_error(encoding, clients, data):
     limit = encoding.limit(clients)
     values = data.draw(st.lists(st.floats(-limit, limit), min_size=1, max_size=20))
     encoded = encoding.encode(values, clients=clients)
-    assert encoded.dtype == np.uint64 and int(encoded.max()) < encoding.ring.modulus
+    assert encoded.dtype == encoding.ring.dtype and int(encoded.max()) < encoding.ring.modulus
     scale = Fraction(int(encoding.scale))
     for value, whole in zip(values, encoding.ring.centre(encoded).tolist(), strict=True):
         error = abs(Fraction(whole) / scale - Fraction(value))
         assert error <= 1 / (2 * scale) + abs(Fraction(value)) / 2**53
-        back = Fraction(float(encoding.decode(np.array([whole % encoding.ring.modulus], "u8"))[0]))
+        back = Fraction(
+            float(
+                encoding.decode(np.array([whole % encoding.ring.modulus], encoding.ring.dtype))[0]
+            )
+        )
         assert abs(back - Fraction(whole) / scale) <= abs(Fraction(whole) / scale) * 2 / 2**53
 
 
@@ -98,7 +102,7 @@ def test_what_cannot_be_represented_is_named_with_its_place_and_range():
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 1e308, -1e300, 1e19])
-@pytest.mark.parametrize("ring", [Z64, ZP61, Ring(101)], ids=str)
+@pytest.mark.parametrize("ring", [Z32, Z64, ZP61, Ring(101)], ids=str)
 @pytest.mark.parametrize("place", [0, 70_000])
 def test_nan_infinity_and_overflow_are_refused_wherever_they_are(bad, ring, place):
     values = np.zeros(70_001)
@@ -108,7 +112,7 @@ def test_nan_infinity_and_overflow_are_refused_wherever_they_are(bad, ring, plac
 
 
 @given(
-    st.sampled_from([FixedPoint(), FixedPoint(bits=0, ring=Ring(101))]),
+    st.sampled_from([FixedPoint(), FixedPoint(bits=0, ring=Ring(101)), FixedPoint(3, ring=Z32)]),
     st.integers(1, 3),
     st.data(),
 )
@@ -192,6 +196,12 @@ def test_out_takes_the_result_and_float32_is_taken_exactly():
             lambda: FixedPoint(ring=ZP61).decode(np.array([2**61 - 1], "u8")),
             r"elements must be in \[0, 2305843009213693951\)",
         ),
+        (lambda: FixedPoint(ring=Z32).decode(np.zeros(1, "u8")), "elements must be a uint32 array"),
+        (lambda: narrowest(0, 1), "units must be an integer >= 1"),
+        (
+            lambda: narrowest(2**40, 2**23),
+            r"units times clients must be at most 9223372036854775807",
+        ),
         (lambda: FixedPoint().sensitivity(-1.0, 1), "l1 must be"),
         (lambda: FixedPoint().sensitivity(1.0, 0), "dimension must be"),
     ],
@@ -201,10 +211,11 @@ def test_bad_input_is_one_error_that_names_the_argument(make, message):
         make()
 
 
-@given(st.sampled_from([Z64, ZP61, Ring(2), Ring(5), Ring(8), Ring(2**63)]), st.data())
+@given(st.sampled_from([Z32, Z64, ZP61, Ring(2), Ring(5), Ring(8), Ring(2**63)]), st.data())
 def test_ring_arithmetic_is_arithmetic_modulo(ring, data):
     pairs = st.integers(0, ring.modulus - 1)
-    a, b = (np.array(data.draw(st.lists(pairs, min_size=4, max_size=4)), "u8") for _ in range(2))
+    rows = [data.draw(st.lists(pairs, min_size=4, max_size=4)) for _ in range(2)]
+    a, b = np.array(rows, ring.dtype)
     exact = zip(a.tolist(), b.tolist(), strict=True)
     added, taken = zip(
         *[((x + y) % ring.modulus, (x - y) % ring.modulus) for x, y in exact], strict=True
@@ -218,3 +229,17 @@ def test_ring_arithmetic_is_arithmetic_modulo(ring, data):
     )
     assert all(-ring.half - 1 <= s <= ring.half for s in signed.tolist())
     assert ring.embed(signed).tolist() == a.tolist()
+
+
+def test_the_narrowest_ring_holds_every_sum():
+    """At the edge: one unit more, or one client more, needs the larger ring."""
+    assert narrowest(2**14, 100_000) == Z32 and narrowest(21_474, 100_000) == Z32
+    assert narrowest(21_475, 100_000) == Z64 and narrowest(2**31 - 1, 1) == Z32
+    assert narrowest(2**31, 1) == Z64 and narrowest(2**63 - 1, 1) == Z64
+    encoding = FixedPoint(bits=14, ring=Z32)
+    assert encoding.units(100_000) == 21_474 and encoding.limit(100_000) > 1.0
+    encoded = encoding.encode([[1.0, -1.0]], clients=100_000)
+    total = Z32.sum(np.repeat(encoded, 100_000, axis=0))
+    assert encoding.decode(total).tolist() == [1e5, -1e5]
+    with pytest.raises(ValueError, match="100001 of them|values must be finite"):
+        encoding.encode([1.3108], clients=100_001)

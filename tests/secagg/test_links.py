@@ -372,12 +372,12 @@ class Tireless:
         if self.stops:
             raise ChannelError("stopped")
         self.frames += 1
-        return Frame(Kind.KEY, 1, bytearray(16), bytes(16))
+        return Frame(Kind.KEY, 1, bytearray(16), 0, bytes(16))
 
 
 def test_a_party_that_sends_on_and_on_is_not_read_ahead(keys):
     """At most two frames wait to be acted on, and one is in the reader's hands."""
-    server = node.Node("server-0", keys / "shares", NoCallers(), ["client-0"], LIMIT)
+    server = node.Node("server-0", keys / "shares", NoCallers(), ["client-0"], LIMIT, {})
     tireless = Tireless()
     threading.Thread(target=server._serve, args=(tireless,), daemon=True).start()
     assert server.next() == ("client-0", None)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from repro.secagg import Z64, Client, Operator, RoundError, issue
-from repro.secagg.frames import Frame, Kind, printable
+from repro.secagg.frames import NOBODY, Frame, Kind, printable
 from repro.secagg.log import Log
 
 LIMIT = 30.0
@@ -120,7 +120,7 @@ def test_a_line_is_one_line_whatever_a_stranger_wrote():
 
 
 def test_the_text_of_a_failure_is_printable():
-    frame = Frame(Kind.FAIL, 1, bytearray(HOSTILE.encode() + b"\xff"), bytes(16))
+    frame = Frame(Kind.FAIL, 1, bytearray(HOSTILE.encode() + b"\xff"), NOBODY, bytes(16))
     assert frame.text.isprintable() and r"one\ntwo" in frame.text
     assert printable("Größe … n") == "Größe … n"
 

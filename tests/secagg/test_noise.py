@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from repro.secagg import FixedPoint, discrete_laplace
+from repro.secagg import FixedPoint, discrete_laplace, noise_tail
 from repro.secagg.noise import _Coins
 
 KEY = bytes(range(16))
@@ -130,3 +130,20 @@ def test_bad_sizes_and_keys_are_refused():
         discrete_laplace(1, -1)
     with pytest.raises(ValueError, match="key must be 16 bytes"):
         discrete_laplace(1, 1, key=b"short")
+
+
+@pytest.mark.parametrize("scale", [0.3, 1.0, 99.0, 1e6])
+@pytest.mark.parametrize(("draws", "failure"), [(1, 0.5), (10**5, 1e-3), (10**10, 2.0**-40)])
+def test_the_tail_is_beyond_almost_all_noise(scale, draws, failure):
+    """Exactly: P(|n| > t) = 2 exp(-(t + 1) / scale) / (1 + exp(-1 / scale)), times the draws."""
+    tail = noise_tail(scale, draws, failure=failure)
+    exact = 2 * math.exp(-(tail + 1) / scale) / (1 + math.exp(-1 / scale))
+    assert draws * exact <= failure
+    closer = tail - 1 - math.ceil(1.5 * scale)  # not far above what is needed
+    assert closer < 0 or draws * 2 * math.exp(-(closer + 1) / scale) / 2 > failure
+
+
+def test_bad_tails_are_refused():
+    for given, name in (((0, 1, 0.1), "scale"), ((1, 0, 0.1), "draws"), ((1, 1, 1.0), "failure")):
+        with pytest.raises(ValueError, match=f"{name} must be"):
+            noise_tail(*given[:2], failure=given[2])

@@ -13,7 +13,7 @@ import pytest
 from repro.secagg import Z64, ZP61, Client, Operator, RoundError, issue
 from repro.secagg.certificates import PARAMETERS, context
 from repro.secagg.channel import Channel
-from repro.secagg.frames import WORD, Kind
+from repro.secagg.frames import Kind
 from repro.secagg.parameter_server import ParameterServer
 
 LIMIT = 30.0
@@ -176,7 +176,7 @@ def played(keys):
 
 
 def words(*numbers):
-    return np.array(numbers, WORD).tobytes()
+    return np.array(numbers, "<u8").tobytes()
 
 
 def test_the_sum_of_the_order_is_taken(played):

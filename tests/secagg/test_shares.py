@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from repro.secagg import Z64, ZP61, FixedPoint, Ring, Shares, reconstruct, share
+from repro.secagg import Z32, Z64, ZP61, FixedPoint, Ring, Shares, reconstruct, share
 from repro.secagg import shares as shares_module
 from repro.secagg import stream as stream_module
 from repro.secagg.shares import add_expanded
@@ -68,27 +68,27 @@ def test_any_m_minus_1_shares_are_uniform_and_independent_of_the_secret(
 # Sums and round trips -----------------------------------------------------------------------------
 
 
-@given(st.sampled_from([Z64, ZP61, Ring(5), Ring(2**20)]), st.integers(2, 5), st.data())
+@given(st.sampled_from([Z32, Z64, ZP61, Ring(5), Ring(2**20)]), st.integers(2, 5), st.data())
 def test_shares_add_up_to_the_secrets(ring, servers, data):
     shape = data.draw(st.tuples(st.integers(1, 4), st.integers(0, 6)))
     size = shape[0] * shape[1]
     numbers = data.draw(st.lists(st.integers(0, ring.modulus - 1), min_size=size, max_size=size))
-    secrets = np.array(numbers, "u8").reshape(shape)
+    secrets = np.array(numbers, ring.dtype).reshape(shape)
     made = share(secrets, servers=servers, ring=ring)
     assert made.servers == servers and made.keys.shape == (shape[0], servers - 1, 16)
     assert (reconstruct(made.expanded(), ring) == secrets).all()
 
 
-@given(st.sampled_from([Z64, ZP61]), st.integers(2, 4), st.integers(1, 6), st.data())
+@given(st.sampled_from([Z32, Z64, ZP61]), st.integers(2, 4), st.integers(1, 6), st.data())
 def test_the_servers_sums_add_up_to_the_sum_of_the_clients(ring, servers, clients, data):
     """What the protocol computes: each server adds over clients, then the sums are added."""
-    encoding = FixedPoint(ring=ring)
+    encoding = FixedPoint(3, ring=ring)
     limit = encoding.limit(clients)
     rows = st.lists(st.floats(-limit, limit), min_size=3, max_size=3)
     values = np.array(data.draw(st.lists(rows, min_size=clients, max_size=clients)))
     encoded = encoding.encode(values, clients=clients)
     made = share(encoded, servers=servers, ring=ring)
-    sums = np.zeros((servers, 3), np.uint64)
+    sums = np.zeros((servers, 3), ring.dtype)
     for keys, last in zip(made.keys, made.last, strict=True):
         for total, key in zip(sums, keys, strict=False):
             add_expanded(total, key, ring)
@@ -97,7 +97,7 @@ def test_the_servers_sums_add_up_to_the_sum_of_the_clients(ring, servers, client
     assert ring.centre(reconstruct(sums, ring)).tolist() == exact
 
 
-@pytest.mark.parametrize("ring", [Z64, ZP61, Ring(1_000_003)], ids=str)
+@pytest.mark.parametrize("ring", [Z32, Z64, ZP61, Ring(1_000_003)], ids=str)
 def test_long_vectors_across_pieces(ring):
     """Lengths around the size of the pieces that are worked on; overwriting gives the same."""
     for size in (CHUNK - 1, CHUNK, 2 * CHUNK + 3):
@@ -107,7 +107,7 @@ def test_long_vectors_across_pieces(ring):
         assert (secrets == kept).all()
         full = made.expanded()
         assert (reconstruct(full, ring) == secrets).all()
-        total = np.zeros(size, np.uint64)
+        total = np.zeros(size, ring.dtype)
         add_expanded(total, fixed(2, 3)[1, 1], ring)
         assert (total == full[1, 1]).all()
         again = share(kept, servers=3, ring=ring, keys=fixed(2, 3), overwrite=True)
@@ -119,6 +119,8 @@ def test_a_client_sends_a_third_of_the_bytes_with_keys():
     for sent in made.each():
         assert [part.nbytes for part in sent] == [16, 16, 80_000]
     assert made.expanded().nbytes == 3 * 2 * 80_000
+    narrow = share(np.zeros((2, 10_000), np.uint32), servers=3, ring=Z32)
+    assert [part.nbytes for part in narrow.each()[1]] == [16, 16, 40_000]
 
 
 # Keys and streams ---------------------------------------------------------------------------------
@@ -136,7 +138,7 @@ def test_keys_are_fresh_and_expand_to_the_same_everywhere():
 
 
 @given(
-    st.sampled_from([Z64, ZP61, Ring(5), Ring(6), Ring(2**63)]),
+    st.sampled_from([Z32, Z64, ZP61, Ring(5), Ring(6), Ring(2**63)]),
     st.lists(st.integers(0, 400), min_size=1, max_size=6),
 )
 def test_a_stream_is_the_same_however_it_is_asked_for(ring, sizes):
@@ -179,16 +181,16 @@ def test_small_moduli_are_unbiased(modulus):
     assert stats.chisquare(biased).pvalue < 1e-9
 
 
-@pytest.mark.parametrize("ring", [Z64, ZP61], ids=str)
+@pytest.mark.parametrize("ring", [Z32, Z64, ZP61], ids=str)
 def test_each_share_looks_uniform_whatever_the_secret(ring):
     """Chi-square of high and low bits of every share of a constant vector, with fixed keys."""
     bits = (ring.modulus - 1).bit_length()
     for secret in (0, 1, ring.modulus - 1):
         made = share(
-            np.full((1, 64_000), secret, np.uint64), servers=3, ring=ring, keys=fixed(1, 3)
+            np.full((1, 64_000), secret, ring.dtype), servers=3, ring=ring, keys=fixed(1, 3)
         )
         for one in made.expanded()[:, 0]:
-            for part in (one >> np.uint64(bits - 8), one & np.uint64(255)):
+            for part in (one >> ring.dtype.type(bits - 8), one & ring.dtype.type(255)):
                 counts = np.bincount(part.astype(int), minlength=256)
                 assert counts.size == 256 and stats.chisquare(counts).pvalue > 1e-3
 
@@ -205,11 +207,36 @@ def test_pairs_of_shares_are_independent_and_all_three_are_not():
     assert stats.chi2_contingency(table + 1).pvalue < 1e-9
 
 
+def test_the_narrow_ring_has_the_same_key_stream_read_in_words_of_four_bytes():
+    """One AES stream; what servers and clients expand does not depend on where it is cut."""
+    wide = KeyStream(KEYS[5], Z64).take(CHUNK + 5).astype("<u8").view("<u4")
+    narrow = KeyStream(KEYS[5], Z32).take(2 * CHUNK + 10)
+    assert narrow.dtype == np.uint32 and (narrow == wide).all()
+
+
+@pytest.mark.parametrize("ring", [Z32, Z64, ZP61], ids=str)
+@pytest.mark.parametrize("unseen", [0, 1, 2])
+def test_the_view_of_all_but_one_server_fits_every_input_alike(ring, unseen):
+    """For the view of two of three servers and any other input there is exactly one unseen share.
+
+    So all inputs are equally likely given the view, if the unseen share is uniform: what is seen of
+    one input is seen of the other, with the unseen share moved by their difference.
+    """
+    one, other = (KeyStream(KEYS[k], ring).take(500)[None] for k in (1, 2))
+    seen = share(one, servers=3, ring=ring, keys=fixed(1, 3)).expanded()
+    moved = seen.copy()
+    moved[unseen] = ring.add(seen[unseen], ring.subtract(other, one))
+    assert (reconstruct(seen, ring) == one).all() and (reconstruct(moved, ring) == other).all()
+    assert all((seen[j] == moved[j]).all() for j in range(3) if j != unseen)
+    assert not (seen[unseen] == moved[unseen]).any()
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda: share(np.zeros(3, "u8"), servers=3), "encoded must have shape"),
         (lambda: share(np.zeros((1, 3)), servers=3), "encoded must be a uint64 array"),
+        (lambda: share(np.zeros((1, 3), "u8"), servers=3, ring=Z32), "must be a uint32 array"),
         (lambda: share(np.zeros((1, 3), "u8"), servers=1), "servers must be an integer >= 2"),
         (lambda: share(np.full((1, 3), 5, "u8"), servers=2, ring=Ring(5)), r"in \[0, 5\)"),
         (lambda: share(np.zeros((1, 3), "u8"), servers=3, keys=fixed(2, 3)), "keys must be uint8"),

@@ -186,6 +186,15 @@ def test_pages_and_slides_are_written(tmp_path):
     assert editions.write(tmp_path) == written
 
 
+def test_links_of_learners_lead_somewhere():
+    for path in editions.write():
+        cells = [cell for cell in lessons.book(path).cells if cell["cell_type"] == "markdown"]
+        links = re.findall(r"\]\(([^)#]+\.ipynb)\)", "\n".join(cell["source"] for cell in cells))
+        assert len(links) >= 3
+        for link in links:
+            assert (path.parent / link).is_file(), link
+
+
 @pytest.mark.slow
 def test_both_editions_run(tmp_path):
     """As `make teach` runs them; the teachers' outputs are the committed ones."""

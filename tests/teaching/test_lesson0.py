@@ -41,6 +41,8 @@ def _inside_only(release):
 
 WRONG = {
     "0.1": {
+        "both worlds at once": lambda sigma: norm.cdf(1 / (2 * sigma)) ** 2,
+        "errors halved": lambda sigma: 1 - norm.sf(1 / (2 * sigma)) / 2,
         "whole distance": lambda sigma: norm.cdf(1 / sigma),
         "variance for deviation": lambda sigma: norm.cdf(1 / (2 * sigma**2)),
         "advantage": lambda sigma: 2 * norm.cdf(1 / (2 * sigma)) - 1,
@@ -49,6 +51,8 @@ WRONG = {
         "always 0.69": lambda sigma: 0.6915,
     },
     "0.2": {
+        "prior counted in": lambda threshold, sigma: norm.sf(threshold / sigma) / 2,
+        "density": lambda threshold, sigma: norm.pdf(threshold / sigma),
         "variance": lambda threshold, sigma: norm.sf(threshold / sigma**2),
         "not scaled": lambda threshold, sigma: norm.sf(threshold),
         "below": lambda threshold, sigma: norm.cdf(threshold / sigma),
@@ -57,6 +61,8 @@ WRONG = {
         "multiplied": lambda threshold, sigma: norm.sf(threshold * sigma),
     },
     "0.3": {
+        "threshold not scaled": lambda fpr, sigma: norm.sf((norm.isf(fpr) - 1) / sigma),
+        "hits not scaled": lambda fpr, sigma: norm.sf(sigma * norm.isf(fpr) - 1),
         "wrong way": lambda fpr, sigma: norm.cdf(norm.ppf(fpr) - 1 / sigma),
         "variance": lambda fpr, sigma: norm.cdf(norm.ppf(fpr) + 1 / sigma**2),
         "noise upside down": lambda fpr, sigma: norm.cdf(norm.ppf(fpr) + sigma),
@@ -66,6 +72,15 @@ WRONG = {
         "no noise": lambda fpr, sigma: norm.cdf(norm.ppf(fpr) + 1),
     },
     "0.4": {
+        "delta outside": lambda fpr, epsilon, delta: min(
+            1, np.exp(epsilon) * fpr + delta, 1 - np.exp(-epsilon) * (1 - fpr) - delta
+        ),
+        "second line without delta": lambda fpr, epsilon, delta: min(
+            1, np.exp(epsilon) * fpr + delta, 1 - np.exp(-epsilon) * (1 - fpr)
+        ),
+        "not above one forgotten": lambda fpr, epsilon, delta: min(
+            np.exp(epsilon) * fpr + delta, 1 - np.exp(-epsilon) * (1 - delta - fpr)
+        ),
         "one line": lambda fpr, epsilon, delta: min(1, np.exp(epsilon) * fpr + delta),
         "other line": lambda fpr, epsilon, delta: 1 - np.exp(-epsilon) * (1 - delta - fpr),
         "no delta": lambda fpr, epsilon, delta: min(
@@ -87,6 +102,13 @@ WRONG = {
         "above one": lambda fpr, epsilon, delta: np.exp(epsilon) * fpr + delta,
     },
     "0.5": {
+        "clip in the middle only": lambda epsilon, sigma, clip: (
+            norm.sf((clip / 2 + epsilon * sigma**2 - clip) / sigma)
+            - np.exp(epsilon) * norm.sf((clip / 2 + epsilon * sigma**2) / sigma)
+        ),
+        "clip on epsilon": lambda epsilon, sigma, clip: GaussianMechanism(sigma).delta(
+            epsilon * clip
+        ),
         "no clip": lambda epsilon, sigma, clip: GaussianMechanism(sigma).delta(epsilon),
         "variance": lambda epsilon, sigma, clip: GaussianMechanism(sigma**2 / clip).delta(epsilon),
         "clip upside down": lambda epsilon, sigma, clip: GaussianMechanism(sigma * clip).delta(
@@ -118,6 +140,8 @@ WRONG = {
         ),
     },
     "0.6": {
+        "both answers added": lambda truth: 2 * np.log(truth / (1 - truth)),
+        "against a fair coin": lambda truth: np.log(2 * truth),
         "ratio without logarithm": lambda truth: truth / (1 - truth),
         "base 2": lambda truth: np.log2(truth / (1 - truth)),
         "one world": lambda truth: -np.log(truth),
@@ -127,6 +151,10 @@ WRONG = {
         "never": lambda truth: 0.0,
     },
     "0.7": {
+        "missing in the prior": lambda prior, epsilon: prior + (1 - prior) * (1 - np.exp(-epsilon)),
+        "one for the rest": lambda prior, epsilon: (
+            np.exp(epsilon) * prior / (1 + np.exp(epsilon) * prior)
+        ),
         "not normalised": lambda prior, epsilon: min(1.0, np.exp(epsilon) * prior),
         "linear": lambda prior, epsilon: prior * (1 + epsilon),
         "odds": lambda prior, epsilon: np.exp(epsilon) * prior / (1 - prior),
@@ -142,6 +170,11 @@ WRONG = {
         ),
     },
     "0.8": {
+        "delta for each order": lambda epsilon, delta: RIGHT["0.8"](epsilon, 2 * delta),
+        "through Renyi divergences": lambda epsilon, delta: (
+            (np.sqrt(2 * np.log(1 / delta)) + np.sqrt(2 * np.log(1 / delta) + 2 * epsilon))
+            / (2 * epsilon)
+        ),
         "textbook": lambda epsilon, delta: np.sqrt(2 * np.log(1.25 / delta)) / epsilon,
         "textbook without 1.25": lambda epsilon, delta: np.sqrt(2 * np.log(1 / delta)) / epsilon,
         "variance": lambda epsilon, delta: RIGHT["0.8"](epsilon, delta) ** 2,
@@ -160,6 +193,9 @@ WRONG = {
         "logarithm": lambda sigma, rounds: sigma / (1 + np.log(rounds)),
     },
     "0.10": {
+        "half of the length, replaced": lambda low, high, replaced: (
+            (high - low) / 2 if replaced else max(-low, high)
+        ),
         "always added": lambda low, high, replaced: max(abs(low), abs(high)),
         "always replaced": lambda low, high, replaced: high - low,
         "half length": lambda low, high, replaced: (high - low) / (1 if replaced else 2),
@@ -222,9 +258,13 @@ def test_decisions_by_hand_are_counted():
     assert game.judged(truth) == (ins, ins, 0, 20 - ins)
     assert game.judged(truth[:10] + " " + truth[10:]) == game.judged(truth)
     assert game.judged("i" * 20) == (ins, ins, 20 - ins, 20 - ins)
+    for spelled in (list(truth), ", ".join(truth), truth[:10].upper() + "\n" + truth[10:]):
+        assert game.judged(spelled) == (ins, ins, 0, 20 - ins)
     assert game.judged(None) is None
     with pytest.raises(ValueError, match="letters i and o only, got 'x'"):
         game.judged("x")
+    with pytest.raises(ValueError, match="decisions must hold 20 letters, got 21"):
+        game.judged("i" * 21)
 
 
 def test_a_score_of_another_shape_is_refused():

@@ -58,6 +58,10 @@ WRONG = {
         "rounded": lambda clients, records, p, q: np.floor(clients * p) * np.floor(records * q),
     },
     "1.3": {
+        "logarithms added": lambda epsilon, rate: max(0.0, epsilon + np.log(rate)),
+        "rate at the wrong world": lambda epsilon, rate: np.log(
+            rate + (1 - rate) * np.exp(epsilon)
+        ),
         "multiplied": lambda epsilon, rate: rate * epsilon,
         "without one": lambda epsilon, rate: np.log(rate * np.exp(epsilon)),
         "rate on the wrong side": lambda epsilon, rate: np.log(1 + (np.exp(epsilon) - 1) / rate),
@@ -67,6 +71,10 @@ WRONG = {
         "squared": lambda epsilon, rate: np.log1p(rate**2 * np.expm1(epsilon)),
     },
     "1.4": {
+        "noise over the rate": lambda epsilon, sigma, p, q: _noise(epsilon, sigma / (p * q)),
+        "minus one forgotten": lambda epsilon, sigma, p, q: (
+            p * q * _noise(np.log1p(np.exp(epsilon) / (p * q)), sigma)
+        ),
         "no amplification": lambda epsilon, sigma, p, q: _noise(epsilon, sigma),
         "delta only": lambda epsilon, sigma, p, q: p * q * _noise(epsilon, sigma),
         "epsilon only": lambda epsilon, sigma, p, q: _noise(
@@ -87,6 +95,9 @@ WRONG = {
         ),
     },
     "1.5": {
+        "silence counted": lambda epsilon, sigma, p, q: (
+            1 - p + p * q * _noise(np.log1p(np.expm1(epsilon) / q), sigma)
+        ),
         "p q as a rate": lambda epsilon, sigma, p, q: (
             p * q * _noise(np.log1p(np.expm1(epsilon) / (p * q)), sigma)
         ),
@@ -115,6 +126,8 @@ WRONG = {
         "backwards": lambda p, q: [p * q**2, 2 * p * q * (1 - q), 1 - p + p * (1 - q) ** 2],
     },
     "1.7": {
+        "mean, cut off": lambda p, q, others: min(p, p * q * others),
+        "rare records": lambda p, q, others: p * (1 - np.exp(-q * others)),
         "none": lambda p, q, others: p * (1 - q) ** others,
         "independent": lambda p, q, others: 1 - (1 - p * q) ** others,
         "mean": lambda p, q, others: p * q * others,
@@ -125,6 +138,10 @@ WRONG = {
         "all": lambda p, q, others: p * q**others,
     },
     "1.8": {
+        "at epsilon 0": lambda epsilon, p, q, same: p * q * (1 - q) if same else p * q,
+        "one of two ways": lambda epsilon, p, q, same: (
+            p * q * q + p * q * max(0, 1 - q - np.exp(epsilon)) if same else p * q
+        ),
         "same forgotten": lambda epsilon, p, q, same: p * q,
         "other way": lambda epsilon, p, q, same: (
             p * q if same else p * q * q + p * q * max(0, 2 * (1 - q) - np.exp(epsilon))
@@ -142,6 +159,14 @@ WRONG = {
         "squared": lambda epsilon, p, q, same: p * q * q if same else (p * q) ** 2,
     },
     "1.9": {
+        "noise around the mean": lambda threshold, epsilon, sigma, p, q: (
+            norm.sf((threshold - p * q) / sigma) - np.exp(epsilon) * norm.sf(threshold / sigma)
+        ),
+        "factor at the wrong world": lambda threshold, epsilon, sigma, p, q: (
+            np.exp(epsilon)
+            * (p * q * norm.sf((threshold - 1) / sigma) + (1 - p * q) * norm.sf(threshold / sigma))
+            - norm.sf(threshold / sigma)
+        ),
         "no factor": lambda threshold, epsilon, sigma, p, q: (
             p * q * (norm.sf((threshold - 1) / sigma) - norm.sf(threshold / sigma))
         ),
@@ -168,6 +193,13 @@ WRONG = {
         ),
     },
     "1.10": {
+        "Mallory": lambda epsilon, sigma, p, q: (
+            p * q * _noise(np.log1p(np.expm1(epsilon) / q), sigma)
+        ),
+        "the worse of both": lambda epsilon, sigma, p, q: (
+            p * q * _noise(np.log1p(np.expm1(epsilon) / q), sigma) * (1 - q)
+            + p * q * q * _noise(epsilon, sigma)
+        ),
         "p q as a rate": lambda epsilon, sigma, p, q: PoissonGaussian(sigma, rate=p * q).delta(
             epsilon, direction="remove"
         ),
@@ -196,6 +228,12 @@ WRONG = {
         "variance": lambda epsilon, sigma, p, q: _repaired(epsilon, sigma**2, p, q),
     },
     "1.11": {
+        "large epsilon only": _compares(
+            [(0.1, 0.1, 10), (0.5, 0.5, 1), (0.9, 0.3, 10)], epsilons=(5.0,)
+        ),
+        "one other record only": _compares(
+            [(0.1, 0.1, 1), (0.5, 0.5, 1), (0.2, 0.8, 1), (0.9, 0.3, 1)]
+        ),
         "always safe": lambda accountant: True,
         "never safe": lambda accountant: False,
         "one record only": _compares([(0.5, 0.5, 0), (0.1, 0.1, 0)]),

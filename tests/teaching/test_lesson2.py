@@ -48,6 +48,12 @@ WRONG = {
         "logarithm": lambda submodels: 1 / (1 + np.log(submodels)),
     },
     "2.2": {
+        "half of the exponent": lambda first, second, sigma: (
+            (np.exp((first - 0.5) / (2 * sigma**2)) + np.exp((second - 0.5) / (2 * sigma**2))) / 2
+        ),
+        "logarithm": lambda first, second, sigma: np.log(
+            (np.exp((first - 0.5) / sigma**2) + np.exp((second - 0.5) / sigma**2)) / 2
+        ),
         "sum": lambda first, second, sigma: (
             np.exp((first - 0.5) / sigma**2) + np.exp((second - 0.5) / sigma**2)
         ),
@@ -67,6 +73,12 @@ WRONG = {
         ),
     },
     "2.3": {
+        "two in the exponent": lambda submodels, sigma: np.log1p(
+            np.expm1(2 / sigma**2) / submodels
+        ),
+        "pairs forgotten": lambda submodels, sigma: np.log(
+            (submodels - 1 + np.exp(1 / sigma**2)) / submodels**2
+        ),
         "no logarithm": lambda submodels, sigma: 1 + np.expm1(1 / sigma**2) / submodels,
         "linear": lambda submodels, sigma: 1 / (submodels * sigma**2),
         "root of d": lambda submodels, sigma: np.log1p(np.expm1(1 / sigma**2) / np.sqrt(submodels)),
@@ -77,6 +89,16 @@ WRONG = {
         "half": lambda submodels, sigma: np.log1p(np.expm1(1 / (2 * sigma**2)) / submodels),
     },
     "2.4": {
+        "alpha for alpha - 1": lambda divergence, alpha, delta: (
+            divergence + np.log(1 / delta) / alpha
+        ),
+        "alpha + 1": lambda divergence, alpha, delta: divergence + np.log(1 / delta) / (alpha + 1),
+        "base 10 of delta": lambda divergence, alpha, delta: (
+            divergence + np.log10(1 / delta) / (alpha - 1)
+        ),
+        "divergence shared": lambda divergence, alpha, delta: (
+            (divergence + np.log(1 / delta)) / (alpha - 1)
+        ),
         "alpha": lambda divergence, alpha, delta: divergence * alpha + np.log(1 / delta) / alpha,
         "sign": lambda divergence, alpha, delta: divergence - np.log(1 / delta) / (alpha - 1),
         "no divergence": lambda divergence, alpha, delta: np.log(1 / delta) / (alpha - 1) * 1.5,
@@ -89,6 +111,9 @@ WRONG = {
         ),
     },
     "2.5": {
+        "two times": lambda iterations, participations: (
+            2 * comb(participations, 2) / comb(iterations, 2)
+        ),
         "independent": lambda iterations, participations: (participations / iterations) ** 2,
         "one": lambda iterations, participations: participations / iterations,
         "replacement": lambda iterations, participations: (
@@ -108,6 +133,24 @@ WRONG = {
         "rate": lambda iterations, participations: participations / iterations,
     },
     "2.7": {
+        "shared squared": lambda iterations, participations, sigma: np.log(
+            sum(
+                comb(participations, h)
+                * comb(iterations - participations, participations - h)
+                * np.exp(h**2 / sigma**2)
+                for h in range(participations + 1)
+            )
+            / comb(iterations, participations)
+        ),
+        "nothing shared left out": lambda iterations, participations, sigma: np.log(
+            sum(
+                comb(participations, h)
+                * comb(iterations - participations, participations - h)
+                * np.exp(h / sigma**2)
+                for h in range(1, participations + 1)
+            )
+            / comb(iterations, participations)
+        ),
         "coins": _binomial_order_2,
         "mean overlap": lambda iterations, participations, sigma: (
             participations**2 / iterations / sigma**2
@@ -145,6 +188,19 @@ WRONG = {
         "mean": lambda split, unsplit: (split + unsplit) / 2,
     },
     "2.10": {
+        "all iterations only": lambda sampler: bool(
+            np.all(sampler(4, 4, np.random.default_rng(1)))
+        ),
+        "one participation": lambda sampler: bool(
+            abs(
+                np.mean(
+                    [sampler(6, 1, rng) for rng in [np.random.default_rng(1)] for _ in range(3000)],
+                    axis=0,
+                )
+                - 1 / 6
+            ).max()
+            < 0.03
+        ),
         "always right": lambda sampler: True,
         "always wrong": lambda sampler: False,
         "sizes only": _sizes_only,

@@ -36,6 +36,9 @@ WRONG = {
         "size only": lambda by_weight, by_offset: abs(by_weight / by_offset),
     },
     "3.2": {
+        "gain that was possible": lambda accuracy, control, trivial: (
+            (control - trivial) / (1 - trivial)
+        ),
         "ratio of accuracies": lambda accuracy, control, trivial: control / accuracy,
         "difference": lambda accuracy, control, trivial: accuracy - control,
         "what is left": lambda accuracy, control, trivial: (
@@ -48,6 +51,10 @@ WRONG = {
         "gain only": lambda accuracy, control, trivial: control - trivial,
     },
     "3.3": {
+        "noise over the rate": lambda epsilon, sigma, q: _noise(epsilon, sigma / q),
+        "rate squared": lambda epsilon, sigma, q: (
+            q**2 * _noise(np.log1p(np.expm1(epsilon) / q), sigma)
+        ),
         "no amplification": lambda epsilon, sigma, q: _noise(epsilon, sigma),
         "q in front only": lambda epsilon, sigma, q: q * _noise(epsilon, sigma),
         "linear": lambda epsilon, sigma, q: q * _noise(epsilon / q, sigma),
@@ -59,6 +66,10 @@ WRONG = {
         "variance": lambda epsilon, sigma, q: q * _noise(np.log1p(np.expm1(epsilon) / q), sigma**2),
     },
     "3.4": {
+        "the smaller of both": lambda epsilon, sigma, p: min(p, _noise(epsilon, sigma)),
+        "amplified all the same": lambda epsilon, sigma, p: (
+            p * _noise(np.log1p(np.expm1(epsilon) * p), sigma)
+        ),
         "as a sampling rate": lambda epsilon, sigma, p: (
             p * _noise(np.log1p(np.expm1(epsilon) / p), sigma)
         ),
@@ -69,6 +80,8 @@ WRONG = {
         "p on the noise": lambda epsilon, sigma, p: _noise(epsilon, sigma / p),
     },
     "3.5": {
+        "exactly once": lambda q, rounds: rounds * q * (1 - q) ** max(rounds - 1, 0),
+        "mean, cut off": lambda q, rounds: min(1.0, q * rounds),
         "never": lambda q, rounds: (1 - q) ** rounds,
         "mean": lambda q, rounds: q * rounds,
         "always": lambda q, rounds: q**rounds,
@@ -85,6 +98,8 @@ WRONG = {
         "only two": lambda q: [1 - q, q],
     },
     "3.7": {
+        "until the first draw": lambda q, rounds: (1 - (1 - q) ** rounds) / q,
+        "mean of the ends": lambda q, rounds: rounds * (1 + q) / 2,
         "draws": lambda q, rounds: q * rounds,
         "all": lambda q, rounds: rounds,
         "after the draw": lambda q, rounds: sum(1 - (1 - q) ** t for t in range(rounds)),
@@ -94,6 +109,9 @@ WRONG = {
         "no draws": lambda q, rounds: sum((1 - q) ** t for t in range(1, rounds + 1)),
     },
     "3.8": {
+        "one upload less": lambda epsilon, sigma, rounds: _noise(
+            epsilon, sigma / np.sqrt(max(rounds - 1, 1))
+        ),
         "one round": lambda epsilon, sigma, rounds: _noise(epsilon, sigma),
         "rounds for root": lambda epsilon, sigma, rounds: _noise(epsilon, sigma / rounds),
         "wrong way": lambda epsilon, sigma, rounds: _noise(epsilon, sigma * np.sqrt(rounds)),
@@ -102,6 +120,7 @@ WRONG = {
         "variance": lambda epsilon, sigma, rounds: _noise(epsilon, sigma**2 / rounds),
     },
     "3.9": {
+        "root upside down": lambda sigma, participants: np.sqrt(participants) / sigma,
         "no root": lambda sigma, participants: 1 / (sigma * participants),
         "no averaging": lambda sigma, participants: 1 / sigma,
         "noise not averaged": lambda sigma, participants: 1 / participants / (sigma * participants),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import comb
+
 import numpy as np
 import pytest
 
@@ -29,6 +31,10 @@ def _single_shares(sharer):
 
 WRONG = {
     "4.1": {
+        "rest with its sign": lambda secret, first, second: int(
+            np.fmod(secret - first - second, 7)
+        ),
+        "the other sign": lambda secret, first, second: (first + second - secret) % 7,
         "no modulus": lambda secret, first, second: secret - first - second,
         "added": lambda secret, first, second: (secret + first + second) % 7,
         "one forgotten": lambda secret, first, second: (secret - first) % 7,
@@ -37,6 +43,7 @@ WRONG = {
         "absolute": lambda secret, first, second: abs(secret - first - second) % 7,
     },
     "4.2": {
+        "order left out": lambda modulus, servers: comb(modulus + servers - 1, servers - 1),
         "all free": lambda modulus, servers: modulus**servers,
         "multiplied": lambda modulus, servers: modulus * (servers - 1),
         "exchanged": lambda modulus, servers: servers ** (modulus - 1),
@@ -58,6 +65,8 @@ WRONG = {
         ),
     },
     "4.4": {
+        "rounded": lambda modulus, clients: round((modulus - 1) / 2 / clients),
+        "ring shared first": lambda modulus, clients: (modulus // clients - 1) // 2,
         "whole ring": lambda modulus, clients: (modulus - 1) // clients,
         "one client": lambda modulus, clients: (modulus - 1) // 2,
         "root": lambda modulus, clients: int((modulus - 1) / 2 / np.sqrt(clients)),
@@ -66,6 +75,7 @@ WRONG = {
         "multiplied": lambda modulus, clients: (modulus - 1) // 2 * clients,
     },
     "4.5": {
+        "uniform noise": lambda decimals, clients: np.sqrt(clients / 12) * 10.0**-decimals,
         "whole place": lambda decimals, clients: clients * 10.0**-decimals,
         "one client": lambda decimals, clients: 0.5 * 10.0**-decimals,
         "root": lambda decimals, clients: np.sqrt(clients) * 0.5 * 10.0**-decimals,
@@ -74,6 +84,7 @@ WRONG = {
         "mean error": lambda decimals, clients: clients * 0.25 * 10.0**-decimals,
     },
     "4.6": {
+        "multiplied": lambda sensitivity, scale: sensitivity * scale,
         "upside down": lambda sensitivity, scale: scale / sensitivity,
         "deviation": lambda sensitivity, scale: sensitivity / (scale * np.sqrt(2)),
         "variance": lambda sensitivity, scale: sensitivity / scale**2,
@@ -82,6 +93,7 @@ WRONG = {
         "both sides": lambda sensitivity, scale: 2 * sensitivity / scale,
     },
     "4.7": {
+        "root of the scale": lambda scale, clients: np.sqrt(2 * clients * scale),
         "deviations added": lambda scale, clients: clients * scale * np.sqrt(2),
         "variance": lambda scale, clients: 2 * clients * scale**2,
         "no two": lambda scale, clients: scale * np.sqrt(clients),
@@ -90,6 +102,9 @@ WRONG = {
         "two outside": lambda scale, clients: 2 * scale * np.sqrt(clients),
     },
     "4.8": {
+        "share of the others": lambda scale, clients, friends: (
+            scale * np.sqrt(2 * clients) * (1 - friends / clients)
+        ),
         "nobody's friend": lambda scale, clients, friends: scale * np.sqrt(2 * clients),
         "friends' noise": lambda scale, clients, friends: scale * np.sqrt(2 * friends),
         "one more": lambda scale, clients, friends: scale * np.sqrt(2 * (clients - friends - 1)),
@@ -100,6 +115,7 @@ WRONG = {
         "own only": lambda scale, clients, friends: scale * np.sqrt(2),
     },
     "4.9": {
+        "union of bounds": lambda chance, servers: max(0.0, 1 - servers * (1 - chance)),
         "some": lambda chance, servers: 1 - (1 - chance) ** servers,
         "sum": lambda chance, servers: chance * servers,
         "all honest": lambda chance, servers: (1 - chance) ** servers,

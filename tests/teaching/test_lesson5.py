@@ -47,6 +47,9 @@ def _compares(batches, share=1.0, end=0):
 
 WRONG = {
     "5.1": {
+        "lengths": lambda first_weight, second_weight, first_output, second_output: (
+            np.hypot(first_output, second_output) / np.hypot(first_weight, second_weight)
+        ),
         "mean of quotients": lambda first_weight, second_weight, first_output, second_output: (
             (first_output / first_weight + second_output / second_weight) / 2
         ),
@@ -65,6 +68,9 @@ WRONG = {
         ),
     },
     "5.2": {
+        "root forgotten at the chance": lambda term, weights, keep: (
+            term * np.sqrt(weights) * keep * (1 - keep)
+        ),
         "variance": lambda term, weights, keep: term**2 * weights * keep * (1 - keep),
         "deviations added": lambda term, weights, keep: term * weights * np.sqrt(keep * (1 - keep)),
         "second moment": lambda term, weights, keep: term * np.sqrt(weights * keep),
@@ -73,6 +79,8 @@ WRONG = {
         "mean": lambda term, weights, keep: term * weights * keep,
     },
     "5.3": {
+        "no chance": lambda keep, views: 1 / np.sqrt(views),
+        "root of the chance only": lambda keep, views: (1 - keep) / np.sqrt(keep * views),
         "no root": lambda keep, views: (1 - keep) / (keep * views),
         "not divided": lambda keep, views: np.sqrt(keep * (1 - keep) / views),
         "one view": lambda keep, views: np.sqrt((1 - keep) / keep),
@@ -81,6 +89,8 @@ WRONG = {
         "one less": lambda keep, views: np.sqrt((1 - keep) / (keep * max(views - 1, 1))),
     },
     "5.4": {
+        "one after the other": lambda keep, clients: (keep**2 + (1 - keep) ** 2) ** (clients - 1),
+        "the likelier bit": lambda keep, clients: max(keep, 1 - keep) ** clients,
         "all ones": lambda keep, clients: keep**clients,
         "all zeros": lambda keep, clients: (1 - keep) ** clients,
         "at a half": lambda keep, clients: 2.0 * 0.5**clients,
@@ -89,6 +99,9 @@ WRONG = {
         "multiplied": lambda keep, clients: (keep * (1 - keep)) ** clients,
     },
     "5.5": {
+        "all or none": lambda distance, keep, weights: (
+            distance / 2 * ((1 - keep) ** weights + keep**weights)
+        ),
         "whole distance": lambda distance, keep, weights: distance * (1 - keep) ** weights,
         "all kept": lambda distance, keep, weights: distance / 2 * keep**weights,
         "one dropped": lambda distance, keep, weights: distance / 2 * (1 - keep**weights),
@@ -97,6 +110,8 @@ WRONG = {
         "no chance": lambda distance, keep, weights: distance / 2,
     },
     "5.6": {
+        "best case only": lambda epsilon, keep: max(0.0, epsilon + np.log(keep)),
+        "epsilon for its power": lambda epsilon, keep: np.log1p(keep * epsilon),
         "times the chance": lambda epsilon, keep: keep * epsilon,
         "noise alone": lambda epsilon, keep: epsilon,
         "no logarithm": lambda epsilon, keep: 1 - keep + keep * np.exp(epsilon),
@@ -106,6 +121,12 @@ WRONG = {
         "to the power": lambda epsilon, keep: np.log(1 - keep + keep * np.exp(keep * epsilon)),
     },
     "5.7": {
+        "a mask each": lambda epsilon, keep, batch: (
+            batch * np.log(1 - keep + keep * np.exp(epsilon))
+        ),
+        "kept for all": lambda epsilon, keep, batch: np.log(
+            1 - keep**batch + keep**batch * np.exp(epsilon)
+        ),
         "one image": lambda epsilon, keep, batch: np.log(1 - keep + keep * np.exp(epsilon)),
         "noise alone": lambda epsilon, keep, batch: epsilon,
         "all images differ": lambda epsilon, keep, batch: np.log(
@@ -122,6 +143,12 @@ WRONG = {
         "exchanged": lambda epsilon, keep, batch: RIGHT["5.7"](epsilon, 1 - keep, batch),
     },
     "5.8": {
+        "logarithms mixed": lambda epsilon, floor, weights: (
+            weights * np.log10(floor) + np.log(-np.expm1(-epsilon))
+        ),
+        "one weight less": lambda epsilon, floor, weights: (
+            (weights - 1) * np.log10(floor) + np.log10(-np.expm1(-epsilon))
+        ),
         "base e": lambda epsilon, floor, weights: (
             weights * np.log(floor) + np.log(-np.expm1(-epsilon))
         ),
@@ -138,6 +165,18 @@ WRONG = {
         "epsilon": lambda epsilon, floor, weights: weights * np.log10(floor) + np.log10(epsilon),
     },
     "5.9": {
+        "zeros only": lambda epsilon, first, second: max(
+            (1 - first) - np.exp(epsilon) * (1 - second),
+            (1 - second) - np.exp(epsilon) * (1 - first),
+            0,
+        ),
+        "one plus epsilon": lambda epsilon, first, second: max(
+            0,
+            first - (1 + epsilon) * second,
+            second - (1 + epsilon) * first,
+            second - first - epsilon * (1 - second),
+            first - second - epsilon * (1 - first),
+        ),
         "one way": lambda epsilon, first, second: max(first - np.exp(epsilon) * second, 0),
         "ones only": lambda epsilon, first, second: max(
             first - np.exp(epsilon) * second, second - np.exp(epsilon) * first, 0
@@ -162,6 +201,7 @@ WRONG = {
         ),
     },
     "5.11": {
+        "margin under the root": lambda floor, weights: np.sqrt(weights * (1 - 2 * floor)),
         "one coordinate": lambda floor, weights: 1 - 2 * floor,
         "no root": lambda floor, weights: weights * (1 - 2 * floor),
         "one margin": lambda floor, weights: np.sqrt(weights) * (1 - floor),
@@ -179,6 +219,9 @@ WRONG = {
         "a number": lambda masker: 7,
     },
     "5.13": {
+        "much noise": lambda accountant: (
+            accountant(20.0, 0.5, 4) >= batch_ends(20.0, 0.5, 4)[0] - 1
+        ),
         "always safe": lambda accountant: True,
         "never safe": lambda accountant: False,
         "one image": _compares((1,)),

@@ -9,11 +9,12 @@ from typing import Any
 from repro.accounting import compose
 from repro.accounting.laplace import SummedLaplace
 from reproduce.papers import one_run
+from reproduce.papers.attacker import Stake
 from reproduce.papers.audit_cases import Case, Printed, tasks
 from reproduce.papers.auditing import Profile
 from reproduce.papers.one_run import Single
 
-__all__ = ["audit_tasks", "cases", "singles"]
+__all__ = ["audit_tasks", "cases", "singles", "stakes"]
 
 _ROUNDS = 10
 _SERVER = {1: 5.847, 2: 3.067, 4: 1.617}
@@ -117,6 +118,19 @@ def singles(parameters: Mapping[str, Any]) -> tuple[Single, ...]:
             f"Figure 7, {rounds:,} rounds",
             figure | {"epsilon": _PAPER, "rounds": rounds},
             lambda: compose(SummedLaplace(1 / _PAPER, clients=2), rounds),
+        ),
+    )
+
+
+def stakes() -> tuple[Stake, ...]:
+    """The training runs at the budget that the paper prints: one round, and the 1,218 rounds of Figure 7."""
+    scale = 1 / _PAPER
+    return (
+        Stake("one round, two clients", lambda: SummedLaplace(scale, clients=2), _PAPER),
+        Stake(
+            "1,218 rounds, two clients",
+            lambda: compose(SummedLaplace(scale, clients=2), 1218),
+            _PAPER,
         ),
     )
 

@@ -163,7 +163,7 @@ def seconds(
     """Figure 6; `verdicts` on the seconds and on their order."""
     told = ", ".join(f"{name} {value:g}" for name, value in stated.SECONDS.items())
     found = ", ".join(f"{name} {1000 * ours[name].median:.1f}" for name in MECHANISMS)
-    slow = ", ".join(f"{name} {value:.1f} s" for name, value in loop.items())
+    slow = ", ".join(f"{name} {value:.1f} s" for name, value in sorted(loop.items()))
     return (
         f"seconds a round: {told}; DDP-SA takes slightly longer than LDP or MPC.",
         f"milliseconds with arrays: {found} ({verdicts[0]}; their order {verdicts[1]}); record by record: {slow}.",

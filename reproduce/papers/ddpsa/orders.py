@@ -59,7 +59,8 @@ def times(arrays: Mapping[str, float], loops: Mapping[str, float]) -> dict[str, 
         ),
         "slightly": Finding(
             all(ratio < SLIGHTLY for ratio in over.values()),
-            "DDP-SA, " + "; ".join(f"{what}: {ratio:.2g} times" for what, ratio in over.items()),
+            "DDP-SA, "
+            + "; ".join(f"{what}: {float(f'{ratio:.2g}'):g} times" for what, ratio in over.items()),
             f"slightly is read as less than {SLIGHTLY:g} times; sharing more than doubles the short round of arrays, "
             "and record by record clipping takes hundreds of times as long as sharing",
         ),

@@ -10,11 +10,12 @@ from repro.accounting.mspafl import printed as paper
 from repro.accounting.mspafl.carried import CarriedRun
 from repro.accounting.mspafl.round import AveragedUploads
 from reproduce.papers import one_run
+from reproduce.papers.attacker import Stake
 from reproduce.papers.audit_cases import Case, Printed, tasks
 from reproduce.papers.auditing import Profile
 from reproduce.papers.one_run import Single
 
-__all__ = ["audit_tasks", "cases", "singles"]
+__all__ = ["audit_tasks", "cases", "singles", "stakes"]
 
 _P, _RECORDS, _ROUNDS = 0.5, 5, 10
 _SHARED = {1: 4.780, 2: 3.044, 4: 2.035}
@@ -136,6 +137,15 @@ def singles() -> tuple[Single, ...]:
             lambda: CarriedRun(sigma, rounds=_FIGURE["rounds"], p=_FIGURE["p"], q=q),
         ),
     )
+
+
+def stakes() -> tuple[Stake, ...]:
+    """Figure 4 (p = 0.5, q = 0.2) with the noise of Lemma 1: 100 rounds of a client, and Theorem 3 for them."""
+    p, q, rounds = 0.5, 0.2, 100
+    sigma, constant = float(paper.local_sigma(*_LOCAL)), paper.local_constant(_LOCAL[1])
+    total = float(paper.total_local_epsilon(_LOCAL[0], rounds, p=p, q=q, constant=constant))
+    run = CarriedRun(sigma, rounds=rounds, p=p, q=q)
+    return (Stake("100 rounds of Figure 4", lambda: run, total, _LOCAL[1]),)
 
 
 def audit_tasks(parameters: dict[str, Any]) -> list[tuple[str, dict[str, Any], int]]:

@@ -11,7 +11,7 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import binom
+from scipy.stats import binom, norm
 
 from repro._validate import in_unit, integer, nonnegative, positive
 from repro.federated.mspafl.client import RecordDraws, clip_rows
@@ -24,10 +24,12 @@ __all__ = [
     "carried_uploads",
     "check_ins",
     "exposures",
+    "known_number_delta",
     "normals_divergence",
     "search_rounds",
     "switching_client",
     "upload_delay",
+    "upload_run_delta",
 ]
 
 
@@ -265,3 +267,46 @@ def carried_uploads(
         found.present[:, t], found.drawn[:, t] = present, present & np.any(places == 0, axis=1)
         found.clipped[:, t], found.sent[:, t] = present * clipped, present * sent
     return found
+
+
+def known_number_delta(
+    epsilon: float, sigma: float, *, p: float, q: float, clients: int, points: int = 4001
+) -> float:
+    """What a replaced record of one client leaks to one who sees the average of k uploads and k.
+
+    The other uploads are fixed, the clip is 1. The difference of the two densities, mixed over who checked in,
+    is summed on a grid, which is accurate to about 1e-5 of the result.
+
+    Args:
+        epsilon: >= 0. sigma: noise on an upload, > 0. p, q: in [0, 1]. clients: N >= 1.
+        points: of the grid, for each number of participants.
+    """
+    sizes = np.arange(1, integer("clients", clients, 1) + 1)
+    chance = binom.pmf(sizes, clients, p)
+    moved = q * sizes / clients  # the client is one of the k, and draws the record
+    shift = 2 / (positive("sigma", sigma) * np.sqrt(sizes))
+    at = np.linspace(-9.0, 9.0 + shift.max(), points)
+    fixed = np.exp(-(at**2) / 2)[:, None]
+    gone = np.exp(-((at[:, None] - shift) ** 2) / 2)
+    gap = moved * gone + (1 - moved - np.exp(epsilon)) * fixed
+    over = np.maximum(gap, 0).sum(axis=0) * (at[1] - at[0]) / np.sqrt(2 * np.pi)
+    return float(chance @ over)
+
+
+def upload_run_delta(epsilon: float, rounds: int, *, ratio: float, p: float, q: float) -> float:
+    """What a whole run leaks about a record to a server that sees every upload, with the private half kept.
+
+    From the round of the first draw on each upload of the client is shifted: the sum over that round, and over how
+    often the client comes afterwards, of the divergence of two normal laws.
+
+    Args:
+        epsilon: >= 0. rounds: T >= 1. ratio: shift of an upload over its noise, > 0. p, q: in (0, 1].
+    """
+    first = np.arange(1, integer("rounds", rounds, 1) + 1)
+    drawn = positive("p", p) * positive("q", q)
+    chance = drawn * (1 - drawn) ** (first - 1)
+    more = np.arange(rounds)
+    often = chance @ binom.pmf(more, rounds - first[:, None], p)
+    shift = ratio * np.sqrt(more + 1)
+    apart = norm.cdf(shift / 2 - epsilon / shift)
+    return float(often @ (apart - np.exp(epsilon) * norm.cdf(-shift / 2 - epsilon / shift)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -221,12 +222,15 @@ def decide(curves: Curves, margin: float, majority: float) -> dict[str, Answer]:
         claim: [answers[f"{claim} {split}"] for split in SPLITS]
         for claim in (*_PAIRS, "highly-accurate")
     }
+    accurate, beats = _some(parts["highly-accurate"]), _every(parts["beats-dp-fedavg"])
+    if accurate.holds is False:
+        beats = replace(beats, text=f"{beats.text}; both are below the most frequent class")
     answers |= {
         "grows-with-p": answers.get("grows-with-p")
         or Answer(None, "one p", "growth needs two values of p"),
-        "beats-dp-fedavg": _every(parts["beats-dp-fedavg"]),
+        "beats-dp-fedavg": beats,
         "uploads-inform": _every(parts["uploads-inform"]),
-        "highly-accurate": _some(parts["highly-accurate"]),
+        "highly-accurate": accurate,
         "utility-kept": _every([_opposite(part) for part in parts["utility-kept"]]),
     }
     return {claim: answers[claim] for claim in CLAIMS}

@@ -12,11 +12,12 @@ from repro.accounting import (
     compose,
 )
 from reproduce.papers import one_run
+from reproduce.papers.attacker import Stake
 from reproduce.papers.audit_cases import Case, Printed, tasks
 from reproduce.papers.auditing import Profile
 from reproduce.papers.one_run import Single
 
-__all__ = ["audit_tasks", "cases", "singles"]
+__all__ = ["audit_tasks", "cases", "singles", "stakes"]
 
 _SUBMODELS, _RATE, _ITERATIONS = 3, 0.2, 10
 _SPLIT = {1: 1.750, 2: 1.179, 4: 0.851}
@@ -107,6 +108,12 @@ def singles() -> tuple[Single, ...]:
             lambda: BalancedIterationSubsampling(_TABLE_SIGMA, **_TABLE),
         ),
     )
+
+
+def stakes() -> tuple[Stake, ...]:
+    """Training from scratch in section 4.2 with balanced subsampling, at its printed noise and guarantee."""
+    run = BalancedIterationSubsampling(10.17, iterations=2000, participations=655)
+    return (Stake("training from scratch in section 4.2", lambda: run, 8.0, 1e-5),)
 
 
 def audit_tasks(parameters: dict[str, Any]) -> list[tuple[str, dict[str, Any], int]]:

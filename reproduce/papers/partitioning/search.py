@@ -100,7 +100,7 @@ def _largest(found: list[Measures], reference: Measures) -> Measures:
 
 def gradient_excess(
     submodels: int, clip: float, unsplit_clip: float, rate: float, trials: int, seed: int
-) -> Measures:
+) -> tuple[Measures, Measures]:
     """Search the gradients of one record under model splitting, against full and equal ones.
 
     Every submodel's gradient gets its own norm, and with it its own gradient of the unsplit part (any
@@ -113,7 +113,7 @@ def gradient_excess(
         trials: number of random gradients; seed: of their draws.
 
     Returns:
-        for each divergence the largest value found, over that of full norms and equal unsplit gradients.
+        for each divergence the largest value found, over that of full norms and equal unsplit gradients; and that.
     """
     dims = integer("submodels plus unsplit part", submodels + (unsplit_clip > 0), 2, 3)
     rng = np.random.default_rng(seed)
@@ -137,7 +137,8 @@ def gradient_excess(
     spread = [
         (rng.uniform(0, 1, submodels) ** 0.3, rng.uniform(-1, 1, submodels)) for _ in range(trials)
     ]
-    return _largest([measured(*pair) for pair in corners + spread], measured(ones, ones))
+    full = measured(ones, ones)
+    return _largest([measured(*pair) for pair in corners + spread], full), full
 
 
 def adaptive_excess(

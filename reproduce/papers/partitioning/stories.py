@@ -128,6 +128,15 @@ def run_lengths(iterations: Sequence[int], curves: Curves, delta: float) -> Stor
     )
 
 
+def longest(iterations: Sequence[int], curves: Curves, delta: float) -> str:
+    """What Figure 4's left panel says about accounting, as a sentence for its caption."""
+    balanced, _, poisson = claims.crossings(iterations, curves, delta).values()
+    return (
+        f"δ = {power(delta)} is reached after {poisson['upper']:.0f} iterations of Poisson subsampling by "
+        f"PLD, {balanced['paper']:.0f} of balanced subsampling by RDP."
+    )
+
+
 def two_settings(panels: Mapping[str, tuple[NDArray, Curves]]) -> Story:
     """Figure 7."""
     told = []

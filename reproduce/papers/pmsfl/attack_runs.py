@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from repro._validate import integer, positive
@@ -70,7 +72,7 @@ def attack_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
 
     Returns:
         JSON-able. "attacks": name -> each of `MEASURES`, a list over the images, and "shown", the
-        first reconstructions as bytes, 255 the brightest. Names without "masks": "splitfed", and
+        first reconstructions, for `unpacked`. Names without "masks": "splitfed", and
         "splitfed, no public images"; "dp E" for epsilon = E, "dp E, many rounds", "dp E, median of many rounds",
         and "dp E, whole record" for the largest E as the budget of a record and not of each
         activation; "splitfed" and the largest and least budget with ", gradients" behind them;
@@ -110,7 +112,7 @@ def _attacked(
     activations = victim.smashed(batch.images[:2], victim.weights[None])[0, 0].numel()
     return {
         "attacks": measured(images, victim, batch, config),
-        "shown": _bytes(batch.images[: config["shown"]], batch),
+        "shown": _packed(batch.images[: config["shown"]], batch),
         "entropy": entropy,
         "activations": activations,
         "counts": {
@@ -195,15 +197,30 @@ def measured(
     return {
         name: {
             **{m: np.round(measured[m][k].tolist(), 3).tolist() for m in MEASURES},
-            "shown": _bytes(images[k, : config["shown"]], batch),
+            "shown": _packed(images[k, : config["shown"]], batch),
         }
         for k, name in enumerate(names)
     }
 
 
-def _bytes(images: Tensor, batch: Batch) -> list:
+def _packed(images: Tensor, batch: Batch) -> dict[str, Any]:
+    """Images as 8-bit values in base64 and their shape; a list of numbers takes three times the room."""
     scaled = (images - batch.low) / (batch.high - batch.low) * 255
-    return scaled.round().clamp(0, 255).to(torch.uint8).tolist()
+    values = scaled.round().clamp(0, 255).to(torch.uint8).cpu().numpy()
+    return {
+        "shape": list(values.shape),
+        "bytes": base64.b64encode(values.tobytes()).decode("ascii"),
+    }
+
+
+def unpacked(images: Mapping[str, Any]) -> NDArray[np.uint8]:
+    """The images of a record's "shown", (n, channels, h, w), 255 the brightest.
+
+    Raises:
+        ValueError: the bytes do not have the stated shape.
+    """
+    values = np.frombuffer(base64.b64decode(images["bytes"], validate=True), dtype=np.uint8)
+    return values.reshape(images["shape"])
 
 
 def _check(config: Mapping[str, Any]) -> None:

@@ -12,12 +12,13 @@ from repro.accounting.laplace import SummedLaplace
 from repro.accounting.pmsfl.masks import SampledMask
 from repro.accounting.pmsfl.releases import adam_reach
 from reproduce.papers import one_run
+from reproduce.papers.attacker import Stake
 from reproduce.papers.audit_cases import Case, Printed, tasks
 from reproduce.papers.auditing import Profile
 from reproduce.papers.one_run import Single
 from reproduce.papers.pmsfl.audit import reach
 
-__all__ = ["audit_tasks", "cases", "singles"]
+__all__ = ["audit_tasks", "cases", "singles", "stakes"]
 
 _COORDINATES = 64
 _MASKS = {1: 0.00847, 2: 0.0159, 4: 0.0295}
@@ -128,6 +129,19 @@ def singles() -> tuple[Single, ...]:
             figure,
             lambda: SampledMask(float(expit(far)), second=float(expit(-far)), count=1),
             sums=False,
+        ),
+    )
+
+
+def stakes() -> tuple[Stake, ...]:
+    """Smashed data with noise for the paper's budget of 0.1: one activation, and 64 in each of four steps."""
+    scale = 1 / _BUDGET["smashed"]
+    return (
+        Stake("one activation", lambda: SummedLaplace(scale), _BUDGET["smashed"]),
+        Stake(
+            "256 activations of a round",
+            lambda: compose(SummedLaplace(scale), 256),
+            _BUDGET["smashed"],
         ),
     )
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from reproduce.papers.pmsfl.attack_runs import MEASURES, STAGES
+from reproduce.papers.pmsfl.attack_runs import MEASURES, STAGES, unpacked
 from reproduce.papers.statistics import Interval, interval
 
 CONFIDENCE = 0.99
@@ -49,6 +49,15 @@ def by_run(results: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, dict[str
             for m in MEASURES
         }
         for name in results[0]["attacks"]
+    }
+
+
+def drawn(first: Mapping[str, Any], rows: Rows) -> dict[str, NDArray[np.uint8]]:
+    """Images of one run that a picture with these rows draws, by attack; "" for the originals."""
+    names = {name for panel in rows.values() for name in panel.values()}
+    return {
+        name: unpacked((first["attacks"][name] if name else first)["shown"])
+        for name in sorted(names)
     }
 
 

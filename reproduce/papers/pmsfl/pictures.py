@@ -34,11 +34,12 @@ def reconstructions(
         attacks: of `compare.pooled`.
         rows: panel -> label -> attack.
     """
+    images = compare.drawn(first, rows)
     return image_grid(
         {
             title: {
                 label: (
-                    first["attacks"][name]["shown"] if name else first["shown"],
+                    images[name],
                     compare.note(attacks[name]) if name else "PSNR,\nlikeness",
                 )
                 for label, name in panel.items()
@@ -48,7 +49,7 @@ def reconstructions(
     )
 
 
-LABEL, NOTE, GAP = 0.72, 0.52, 0.12
+LABEL, NOTE, GAP = 0.78, 0.52, 0.12
 """Inches left of a row of images, right of it, and between panels."""
 
 

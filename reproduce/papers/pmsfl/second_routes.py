@@ -9,7 +9,7 @@ import itertools
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import binom
+from scipy.stats import binom, norm
 
 from repro._validate import broadcastable, in_unit, integer, positive
 from repro.accounting._gaussian import log_sum
@@ -63,6 +63,32 @@ def masked_loss(
         far = [log_sum(chance + sign * epsilon * s, -1) for sign in (1, -1)]
         logs.append(np.concatenate([log_sum(inside, -1), np.stack(far, -1)], axis=-1))
     return np.max(logs[0] - logs[1], axis=-1)
+
+
+def noised_mask_deltas(
+    epsilons: ArrayLike, sigma: float, *, floor: float, count: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """delta of n mask bits drawn from noisy, then clipped probabilities, and delta of the noisy probabilities.
+
+    The probabilities are all 1 on one data set and all 0 on the other. Every mask is listed; a bit's law is
+    integrated on a grid, which is accurate to about 1e-8.
+
+    Args:
+        epsilons: >= 0, shape (k,). sigma: > 0, the same noise on every probability.
+        floor: c in (0, 1/2). count: n at most 16.
+
+    Returns:
+        two arrays of shape (k,).
+    """
+    noise = positive("sigma", sigma) * np.linspace(-12, 12, 200_001)
+    density = norm.pdf(noise, scale=sigma)
+    kept = np.trapezoid(np.clip(1 + noise, floor, 1 - floor) * density, noise)
+    masks = all_masks(count)
+    near, far = (mask_chances(masks, np.full(count, one)) for one in (kept, 1 - kept))
+    grown, apart = np.exp(epsilons)[:, None], np.sqrt(count) / sigma
+    bits = np.maximum(near - grown * far, 0).sum(axis=1)
+    cut = np.asarray(epsilons) / apart
+    return bits, norm.cdf(apart / 2 - cut) - grown[:, 0] * norm.cdf(-apart / 2 - cut)
 
 
 def search_masked_loss(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reproduce.papers.pmsfl.tables import COLUMNS, SETTINGS, TableRow, full_size
+from reproduce.papers.pmsfl.tables import COLUMNS, LABELS, SETTINGS, TableRow, full_size
 from reproduce.papers.statistics import Answer, Comparisons, final, interval
 
 Condition = tuple[bool, str]
@@ -22,6 +23,9 @@ REAL = ("cifar100_subset", "cifar100", "femnist", "radhar", "ucihar")
 _PRIVATE = ("splitfed_dp", "splitfed_pm", "lg_fedavg", "depthfl", "pmsfl")
 _PERSONAL = ("femnist", "mmhar", "sonichar")
 _NOT_RUN = (False, "not run in this profile")
+
+_STAND_INS = {"mmhar": "RadHAR", "sonichar": "UCI HAR"}
+"""Setting -> the public data in the place of recordings that were never published."""
 
 
 # Conditions ---------------------------------------------------------------------------------------
@@ -197,7 +201,15 @@ def table_orders(
                     if m in printed[plain]
                 }
                 found.ahead(f"mixed-hurts-{plain}", pairs)
-    return found.answers()
+    return {claim: _on_which_data(claim, answer) for claim, answer in found.answers().items()}
+
+
+def _on_which_data(claim: str, answer: Answer) -> Answer:
+    """The answer, which names its data where they are not those of the paper."""
+    for key, name in _STAND_INS.items():
+        if claim.endswith(f"-{key}"):
+            return replace(answer, text=f"on {name}: {answer.text}")
+    return answer
 
 
 def left_out(claims: Iterable[str], decided: Iterable[str]) -> list[str]:
@@ -217,12 +229,12 @@ def curve_orders(accuracy: Curves, slower_than: str, margin: float) -> dict[str,
     mean = {name: curve[:, 1:].mean(axis=1) for name, curve in accuracy.items()}
     found = Comparisons(margin)
     found.alike("near-splitfed", {"PM-SFL - SplitFed": (ends["pmsfl"], ends["splitfed"])})
-    slow = mean[slower_than]
+    slow, slow_name = mean[slower_than], LABELS[slower_than]
     found.ahead(
         "noise-slower",
         {
-            "mean over the rounds, SplitFed - SplitFed-DP": (mean["splitfed"], slow),
-            "PM-SFL - SplitFed-DP": (mean["pmsfl"], slow),
+            f"mean over the rounds, SplitFed - {slow_name}": (mean["splitfed"], slow),
+            f"PM-SFL - {slow_name}": (mean["pmsfl"], slow),
         },
     )
     found.alike("gradient-4", {"(4) - straight-through": (ends["paper's gradient"], ends["pmsfl"])})

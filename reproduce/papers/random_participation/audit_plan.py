@@ -16,11 +16,13 @@ from repro.accounting import (
     compose,
 )
 from reproduce.papers import one_run
+from reproduce.papers.attacker import Stake
 from reproduce.papers.audit_cases import Case, Printed, tasks
 from reproduce.papers.auditing import Profile
 from reproduce.papers.one_run import Single
+from reproduce.papers.random_participation.noise_levels import EXPERIMENTS
 
-__all__ = ["audit_tasks", "cases", "singles"]
+__all__ = ["audit_tasks", "cases", "singles", "stakes"]
 
 _P, _Q, _ROUNDS = 0.2, 0.5, 20
 _ALONE = {1: 2.103, 2: 1.363, 4: 0.948}
@@ -141,6 +143,16 @@ def singles(parameters: Mapping[str, Any]) -> tuple[Single, ...]:
             _COMMON | figure | {"sigma": _FIGURE_SIGMA},
             lambda: compose(RandomParticipation(_FIGURE_SIGMA, **rates), rounds),
         ),
+    )
+
+
+def stakes() -> tuple[Stake, ...]:
+    """Section 6.1 at its printed noise: one iteration with its target, and the 8,000 iterations of Figure 6."""
+    experiment = EXPERIMENTS["many small clients"]
+    scheme = experiment.scheme(experiment.printed["scheme"])
+    return (
+        Stake("one iteration of section 6.1", lambda: scheme, 0.015, 1e-6),
+        Stake("8,000 iterations of section 6.1", lambda: compose(scheme, 8000)),
     )
 
 

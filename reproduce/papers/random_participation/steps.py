@@ -1,4 +1,4 @@
-"""The inequalities of the repaired Theorem 4.1, one by one, integrated in the plane for a given data set."""
+"""Inequalities of proofs about Theorem 4.1, one by one, integrated in the plane for a given data set."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from reproduce.papers.random_participation.quadrature import shared_out_delta, weights
 from reproduce.papers.second_routes import Mixture, client_pair, grid_divergence
 
-__all__ = ["proof_steps"]
+__all__ = ["direction_steps", "proof_steps"]
 
 
 def proof_steps(
@@ -66,4 +66,33 @@ def proof_steps(
         "shared out": terms(others, record),
         "equal gradients": terms(np.tile(opposed, (d, 1)), along),
         "best shares": shared_out_delta(epsilon, direction, d=d, p=p, q=q, sigma=sigma),
+    }
+
+
+def direction_steps(
+    epsilon: float, along: NDArray[np.float64], angle: float, *, p: float, q: float, sigma: float
+) -> dict[str, float]:
+    """What is compared where "add" is bounded by "remove": other gradients on a line, v at an angle to it.
+
+    Args:
+        epsilon: >= 0.
+        along: positions of the other gradients on the line, shape (d,), in [-1, 1].
+        angle: between the line and v, of norm 1, in radians.
+        p, q: rates in (0, 1]. sigma: noise on the sum, > 0.
+
+    Returns:
+        "add" with the record -v; "silence at v", its bound (step 1); "remove" with the record v (step 2); and
+        "orthogonal", "remove" with a record across the line (step 3).
+    """
+    alpha, others = np.exp(epsilon), np.stack([along, 0 * along], axis=1)
+    record = np.array([np.cos(angle), np.sin(angle)])
+    pair = client_pair(others, record, p, q)
+    moved = [Mixture(law.weights, np.vstack([record, law.means[1:]])) for law in pair]
+    return {
+        "add": grid_divergence(*client_pair(others, -record, p, q)[::-1], sigma, alpha),
+        "silence at v": grid_divergence(*moved, sigma, alpha),
+        "remove": grid_divergence(*pair, sigma, alpha),
+        "orthogonal": grid_divergence(
+            *client_pair(others, np.array([0.0, 1.0]), p, q), sigma, alpha
+        ),
     }

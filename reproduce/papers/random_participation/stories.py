@@ -15,18 +15,25 @@ Story = tuple[str, str, str]
 _SLACK = 1e-6
 """Relative slack for rounding where two curves are compared."""
 
+_RARE = 0.05
+"""Share of a curve's points below which it can hardly be seen in a picture where it falls below another."""
+
 
 def below_cs(curves: Curves) -> str:
     """For which d the printed theorem promises less than CS has, in words for a caption."""
     low = curves["CS"]["upper"]
-    under = [
-        label.removeprefix("d = ")
+    shares = {
+        label.removeprefix("d = "): float(np.mean(curves[label]["paper"] < low * (1 - _SLACK)))
         for label in studied(curves)
-        if np.any(curves[label]["paper"] < low * (1 - _SLACK))
-    ]
+    }
+    under = [d for d, share in shares.items() if share]
     if not under:
         return "it stays above central sampling (CS)"
-    return f"for d = {listed(under)} it falls below central sampling (CS), which is impossible"
+    rare = [f"d = {d} at {shares[d]:.0%} of the points" for d in under if shares[d] < _RARE]
+    seldom = f" ({listed(rare)} only)" if rare else ""
+    return (
+        f"for d = {listed(under)} it falls below central sampling (CS){seldom}, which is impossible"
+    )
 
 
 def formula_below(curves: Curves, q: NDArray[np.float64]) -> str:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from repro._validate import nonnegative, probability_open
+from repro._validate import nonnegative, one, positive, probability_open
 from repro.accounting._composed import Composed
 from repro.accounting._renyi import convert_delta, convert_epsilon
 from repro.accounting.calibration import calibrate_sigma
@@ -90,7 +90,12 @@ def shortcuts(federation: Federation) -> dict[str, Callable[[float], Composed | 
 
 
 def rows(
-    federation: Federation, *, delta: float, epsilon: float | None, noise: float | None
+    federation: Federation,
+    *,
+    delta: float,
+    epsilon: float | None,
+    noise: float | None,
+    progress: Callable[[float], object] | None = None,
 ) -> Iterator[tuple[str, ...]]:
     """The lines of the table, the right account first; each as soon as it is computed.
 
@@ -99,14 +104,29 @@ def rows(
         delta: in (0, 1).
         epsilon: the target, >= 0, if no noise is given.
         noise: standard deviation of the noise, > 0, if it is given.
+        progress: called with each sigma that the searches try.
 
     Raises:
         ValueError: an argument out of range, or no noise meets the target.
     """
-    delta = float(probability_open("delta", delta))
+    delta = one(probability_open, "delta", delta)
     if noise is None:
-        epsilon = float(nonnegative("epsilon", epsilon))
-    sigma = federation.noise(epsilon=epsilon, delta=delta, rtol=_RTOL) if noise is None else noise
+        epsilon = one(nonnegative, "epsilon", epsilon)
+    else:
+        noise = one(positive, "noise", noise)
+    return _rows(federation, delta, epsilon, noise, progress)
+
+
+def _rows(
+    federation: Federation,
+    delta: float,
+    epsilon: float | None,
+    noise: float | None,
+    progress: Callable[[float], object] | None,
+) -> Iterator[tuple[str, ...]]:
+    """The lines of `rows`, whose arguments are in range."""
+    search = {"epsilon": epsilon, "delta": delta, "rtol": _RTOL, "progress": progress}
+    sigma = federation.noise(**search) if noise is None else noise
     run = federation.run(sigma)
     ends = [run.epsilon(delta, method=method) for method in ("lower", "upper")]
     risks = [[ask(method=m) for m in ("lower", "upper")] for ask in _asked(run)]
@@ -118,7 +138,7 @@ def rows(
             verdict = _verdict(claim, *ends)
             yield name, _up(sigma, 4), _up(claim), _range(*ends), "", "", verdict
             continue
-        asked = calibrate_sigma(account, epsilon=epsilon, delta=delta, rtol=_RTOL, guess=sigma)
+        asked = calibrate_sigma(account, bounds=federation.noise_range, guess=sigma, **search)
         if asked >= sigma * (1 - 2 * _RTOL):
             verdict = f"safe: {asked / sigma:.3g} times the noise"
             yield name, _up(asked, 4), _up(epsilon), "", "", "", verdict
@@ -157,16 +177,26 @@ def _range(least: float, most: float) -> str:
     return f"{_down(least)} to {_up(most)}"
 
 
+def _shown(sigma: float) -> None:
+    """Progress on a terminal, in one line that the next row of the table overwrites."""
+    print(f"\rtrying sigma = {sigma:<12.6g}\r", end="", file=sys.stderr, flush=True)
+
+
 def _line(cells: tuple[str, ...]) -> str:
     widths = (max(len(name), width) for name, width in _COLUMNS.items())
     return "| " + " | ".join(x.ljust(w) for x, w in zip(cells, widths, strict=True)) + " |"
 
 
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"
+
+
 def _heading(federation: Federation) -> str:
     round_of = type(federation.mechanism(1.0)).__name__
     return (
-        f"{federation.clients:,} clients with {federation.records_per_client:,} records each, participation "
-        f"{federation.participation:g}, local rate {federation.local_rate:g}, {federation.rounds:,} rounds, "
+        f"{_counted(federation.clients, 'client')} with {_counted(federation.records_per_client, 'record')} each, "
+        f"participation {federation.participation:g}, local rate {federation.local_rate:g}, "
+        f"{_counted(federation.rounds, 'round')}, "
         f"clip {federation.clip:g}.\nNeighbours differ in one {federation.adjacency}; the observer sees the "
         f"{_SEEN[federation.observer]}. Mechanism of a round: {round_of}."
     )
@@ -206,7 +236,7 @@ def main(arguments: list[str] | None = None) -> int:
     given["records_per_client"] = given.pop("records")
     try:
         federation = Federation(**given)
-        lines = rows(federation, **goal)
+        lines = rows(federation, **goal, progress=_shown if sys.stderr.isatty() else None)
         print(_heading(federation), f"Delta is {goal['delta']:g}.\n", sep="\n")
         print(_line(tuple(_COLUMNS)), "|" + "---|" * len(_COLUMNS), sep="\n", flush=True)
         for line in lines:

@@ -77,7 +77,8 @@ def log_shift_divergence(mu: np.ndarray, log_weight: np.ndarray) -> np.ndarray:
         log D in [-inf, 0]; at mu = 0 it is log([1 - w]_+).
     """
     mu, log_weight = np.broadcast_arrays(np.asarray(mu, float), np.asarray(log_weight, float))
-    with np.errstate(divide="ignore", invalid="ignore"):
+    # A quotient that overflows has the limit's value: all of a Gaussian, or nothing.
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         centre = np.where(mu > 0, log_weight / mu, np.where(log_weight < 0, -np.inf, np.inf))
         first, second = mu / 2 - centre, mu / 2 + centre
         subtracted = log_weight + log_ndtr(-second)

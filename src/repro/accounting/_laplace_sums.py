@@ -16,6 +16,7 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
+from scipy.optimize import elementwise
 from scipy.special import gammaln
 
 from repro.accounting._gaussian import log_sum
@@ -23,7 +24,16 @@ from repro.accounting._gaussian import log_sum
 _FAR = 1e6
 """Outputs beyond this have a probability that no double can hold."""
 
-__all__ = ["log_density", "log_tail", "loss", "loss_point"]
+FEW = 2000
+"""Coefficients up to which all terms are added up; of more, only those that a double can notice."""
+
+_LIGHT = 60.0
+"""Logarithm by which the terms left out are smaller than the largest, at least."""
+
+_ROWS = 256
+"""Values of x whose terms are in memory at a time."""
+
+__all__ = ["FEW", "largest_loss", "log_density", "log_tail", "loss", "loss_point"]
 
 
 @cache
@@ -40,10 +50,36 @@ def _coefficients(count: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _polynomial(x: np.ndarray, log_coefficients: np.ndarray) -> np.ndarray:
     """log of sum_j c_j x^j exp(-x) for x >= 0."""
-    powers = np.arange(log_coefficients.size)
+    if log_coefficients.size <= FEW:
+        return log_sum(_terms(x, log_coefficients, slice(None)), axis=-1) - x
+    flat = x.ravel()
+    value = np.empty(flat.size)
+    order = np.argsort(flat)
+    for rows in (order[k : k + _ROWS] for k in range(0, flat.size, _ROWS)):
+        some = flat[rows]
+        value[rows] = log_sum(
+            _terms(some, log_coefficients, _heavy(some, log_coefficients)), axis=-1
+        )
+    return value.reshape(x.shape) - x
+
+
+def _terms(x: np.ndarray, log_coefficients: np.ndarray, powers: slice) -> np.ndarray:
+    """Logs of c_j x^j for the chosen powers, shape (*shape of x, powers)."""
+    power = np.arange(log_coefficients.size)[powers]
     with np.errstate(divide="ignore", invalid="ignore"):
-        terms = np.where(powers == 0, 0.0, powers * np.log(x)[..., None])
-    return log_sum(terms + log_coefficients, axis=-1) - x
+        return np.where(power == 0, 0.0, power * np.log(x)[..., None]) + log_coefficients[powers]
+
+
+def _heavy(x: np.ndarray, log_coefficients: np.ndarray) -> slice:
+    """The powers that matter at any of the ascending x >= 0.
+
+    The logs of the terms are concave in the power, and rise faster with it where x is larger. So what lies more than
+    `_LIGHT` below the largest term is below the first power kept at the least x, or above the last one at the
+    largest.
+    """
+    ends = _terms(x[[0, -1]], log_coefficients, slice(None))
+    kept = ends > ends.max(axis=1, keepdims=True) - _LIGHT
+    return slice(int(np.argmax(kept[0])), kept.shape[1] - int(np.argmax(kept[1, ::-1])))
 
 
 def log_density(x: np.ndarray, count: int) -> np.ndarray:
@@ -63,8 +99,17 @@ def loss(x: np.ndarray, shift: np.ndarray, count: int) -> np.ndarray:
     return log_density(x - shift, count) - log_density(x, count)
 
 
+def largest_loss(shift: float, count: int, rare: float) -> float:
+    """A loss above 0 beyond which outputs are rarer than `rare`; the largest there is for few variables."""
+    if count <= FEW:
+        return shift
+    x = shift + np.geomspace(1.0, _FAR, 200)
+    far = x[np.argmax(log_tail(x - shift, count) < np.log(rare))]
+    return float(loss(np.array([far]), np.array([shift]), count)[0])
+
+
 def loss_point(epsilon: np.ndarray, shift: np.ndarray, count: int) -> np.ndarray:
-    """Where the loss reaches epsilon, for 0 <= epsilon < shift; bisection to full precision.
+    """Where the loss reaches epsilon, for 0 <= epsilon < shift, to full precision.
 
     The loss is 0 at shift / 2, by symmetry. Beyond, f(x - shift) / f(x) >= e^shift (1 - shift/x)^(n-1),
     which gives the other end of the bracket.
@@ -73,6 +118,13 @@ def loss_point(epsilon: np.ndarray, shift: np.ndarray, count: int) -> np.ndarray
     if count > 1:
         room = np.maximum(shift - epsilon, np.finfo(float).tiny) / (count - 1)
         high = np.minimum(shift / -np.expm1(-room), _FAR)
+    if count > FEW:  # an evaluation is dear: a search with fewer of them
+        found = elementwise.find_root(
+            lambda log_x, at, moved: loss(np.exp(log_x), moved, count) - at,
+            (np.log(low), np.log(high)),
+            args=(epsilon, shift),
+        )
+        return np.where(found.success, np.exp(found.x), high)
     for _ in range(200):
         middle = (low + high) / 2
         if np.all((middle <= low) | (middle >= high)):

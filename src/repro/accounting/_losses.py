@@ -39,12 +39,18 @@ _DIFFERENCE_ERROR = (
 _OVERFLOW = 700.0  # losses whose exponential is no double, or whose inverse has no digits
 
 
-def _tails(pmf: pld_pmf.PLDPmf) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _tails(
+    pmf: pld_pmf.PLDPmf, positive: bool = False
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Losses, ascending, and the masses of both distributions at or above each of them.
 
-    The second masses come as logarithms where losses are so large that they underflow.
+    The second masses come as logarithms where losses are so large that they underflow. `positive`: of the
+    losses below 0 only the last is wanted.
     """
     interval, first, mass, infinite = losses(pmf)
+    if positive and first < -1:
+        skipped = min(-first - 1, mass.size - 1)
+        first, mass = first + skipped, mass[skipped:]
     loss = interval * (first + np.arange(mass.size))
     upper = np.append(np.cumsum(mass[::-1])[::-1] + infinite, infinite)
     if loss[-1] > _OVERFLOW:
@@ -66,10 +72,17 @@ def _gap(loss, upper, lower, epsilon):
 
 
 def profile(pmf: pld_pmf.PLDPmf, epsilon: np.ndarray) -> np.ndarray:
-    """Hockey-stick divergence at each epsilon >= 0, shape (n,)."""
-    loss, upper, lower = _tails(pmf)
+    """Hockey-stick divergence at each epsilon >= 0, shape (n,).
+
+    Fourier transforms leave masses a little below 0. What they take off at an epsilon is made good by the values at
+    larger losses, which bound the divergence there from either side; so the profile falls.
+    """
+    loss, upper, lower = _tails(pmf, positive=True)
     at = np.searchsorted(loss, epsilon, side="right")
-    return _gap(loss, upper[at], lower[at], epsilon)
+    later = np.maximum.accumulate(
+        np.append(_gap(loss, upper[1:], lower[1:], loss), upper[-1])[::-1]
+    )
+    return np.maximum(_gap(loss, upper[at], lower[at], epsilon), later[::-1][at])
 
 
 def threshold(pmf: pld_pmf.PLDPmf, delta: np.ndarray) -> np.ndarray:
@@ -78,7 +91,7 @@ def threshold(pmf: pld_pmf.PLDPmf, delta: np.ndarray) -> np.ndarray:
     Between two losses the divergence is upper - exp(epsilon) lower, so the piece is found by bisection
     on its values at the losses and solved exactly.
     """
-    loss, upper, lower = _tails(pmf)
+    loss, upper, lower = _tails(pmf, positive=True)
     at_loss = np.minimum.accumulate(_gap(loss, upper[1:], lower[1:], loss))
     piece = loss.size - np.searchsorted(at_loss[::-1], delta, side="right")
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -131,7 +131,9 @@ def _grid(log_delta: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     turn = min(reach, 1.0)
     near = scale * np.sinh(np.arange(0, np.arcsinh(turn / scale), _STEP))
     far = np.linspace(turn, reach, min(_MOST_STEPS, int((reach - turn) / _STEP) + 2))
-    return np.unique(np.concatenate([near, far]))
+    epsilon = np.unique(np.concatenate([near, far]))
+    # Two whose exponentials are one double are one line.
+    return epsilon[np.unique(np.exp(epsilon), return_index=True)[1]]
 
 
 def _half(epsilon: np.ndarray, delta: np.ndarray) -> _Half:

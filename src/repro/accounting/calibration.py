@@ -32,6 +32,7 @@ def calibrate_sigma(
     bounds: tuple[float, float] = (1e-2, 1e4),
     rtol: float = 1e-7,
     guess: float | None = None,
+    progress: Callable[[float], object] | None = None,
 ) -> float:
     """Smallest sigma in `bounds` at which `mechanism(sigma)` meets one target.
 
@@ -55,6 +56,7 @@ def calibrate_sigma(
         rtol: relative width of the final bracket.
         guess: where the search starts, > 0. A good one saves evaluations; the answer does not depend on it
             but within `rtol`.
+        progress: called with each sigma before it is tried; many rounds of a costly mechanism take seconds each.
 
     Returns:
         the upper end of the final bracket: the target is met there.
@@ -81,16 +83,22 @@ def calibrate_sigma(
     up, down = (1.0, 0.3) if guess is None else (0.1, 0.1)
     ends = np.log(low), np.log(high)
 
+    def at(log_sigma: float) -> Mechanism | Composed:
+        sigma = float(np.exp(log_sigma))
+        if progress is not None:
+            progress(sigma)
+        return mechanism(sigma)
+
     def log_excess(made: Mechanism | Composed) -> float:
         return np.log(max(reached(made), 1e-300)) - np.log(target)
 
     @cache  # the search asks for its ends several times
     def excess(log_sigma: float) -> float:
-        return log_excess(mechanism(float(np.exp(log_sigma))))
+        return log_excess(at(log_sigma))
 
     @cache
     def rough(log_sigma: float) -> float:
-        return log_excess(mechanism(float(np.exp(log_sigma))).rough())
+        return log_excess(at(log_sigma).rough())
 
     growth = 1.0
     if isinstance(mechanism(float(np.exp(start))), Composed):
@@ -104,13 +112,16 @@ def calibrate_sigma(
             up = down = max(0.8 * rtol, 1e-2 * abs(predicted - near))
             start, growth = float(np.clip(predicted + up / 2, *ends)), 8.0
     left, right = _bracket(excess, start, up, down, ends, growth)
+    named = ", ".join(f"{name}={value}" for name, value in given.items())
     if excess(right) > 0:
-        raise ValueError(f"bounds must reach a sigma that meets the target, got {bounds!r}")
+        raise ValueError(
+            f"bounds must reach a sigma that meets the target, got {bounds!r}: sigma={high:g} is too small for "
+            f"{named}"
+        )
     if excess(left) <= 0:
-        named = ", ".join(f"{name}={value}" for name, value in given.items())
         raise ValueError(
             f"bounds must start below the smallest sigma, but method={method!r} meets {named} already at "
-            f"sigma={low}"
+            f"sigma={low:g}: next to no noise is needed"
         )
     found = _root(excess, left, right, rtol)
     return float(np.exp(found.x if found.f_x <= 0 else found.bracket[1]))

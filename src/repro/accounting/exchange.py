@@ -10,12 +10,12 @@ from typing import Any
 
 import dp_accounting as dp
 
-from repro._validate import integer, positive
+from repro._validate import choice, integer, one, positive, probability_open
 from repro.accounting._composed import Composed
 from repro.accounting.composition import compose
 from repro.accounting.gaussian import GaussianMechanism, PoissonGaussian
 from repro.accounting.laplace import SummedLaplace
-from repro.accounting.mechanism import Mechanism
+from repro.accounting.mechanism import METHODS, Mechanism
 
 __all__ = ["OpacusAccountant", "from_dp_event"]
 
@@ -111,6 +111,8 @@ class OpacusAccountant:
         Raises:
             ValueError: delta out of range, an unknown method, or a step without noise.
         """
+        one(probability_open, "delta", delta)
+        choice("method", method, METHODS)
         return float(self.run().epsilon(delta, method=method)) if self.history else 0.0
 
     def __len__(self) -> int:
@@ -148,4 +150,9 @@ class OpacusAccountant:
         """
         if not state_dict or "history" not in state_dict or state_dict.get("mechanism") != "repro":
             raise ValueError(f"state_dict must be of an accountant 'repro', got {state_dict!r}")
-        self.history = [tuple(entry) for entry in state_dict["history"]]
+        history = [tuple(entry) for entry in state_dict["history"]]
+        if any(len(entry) != 3 for entry in history):
+            raise ValueError(
+                f"history must hold noise multiplier, sample rate and number of steps, got {history!r}"
+            )
+        self.history = history

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from repro._validate import in_unit, integer, positive
+from repro._validate import in_unit, integer, one, positive
 from repro.accounting._composed import Composed
 from repro.accounting.calibration import calibrate_sigma
 from repro.accounting.composition import compose
@@ -66,7 +67,8 @@ class Federation:
 
     Attributes:
         clients: number of clients, >= 1. The guarantee does not depend on it.
-        records_per_client: records of every client, an integer >= 1, or one for each client: the largest counts.
+        records_per_client: records of every client, an integer >= 1, or one >= 0 for each client: the largest
+            counts.
         rounds: T >= 1.
         participation: probability that a client takes part in a round, in [0, 1].
         local_rate: probability that a participant draws a record, in [0, 1].
@@ -103,20 +105,18 @@ class Federation:
             ("local_rate", in_unit),
             ("clip", positive),
         ):
-            value = check(name, getattr(self, name))
-            if value.ndim:
-                raise ValueError(f"{name} must be one number, got {getattr(self, name)!r}")
-            object.__setattr__(self, name, float(value))
+            object.__setattr__(self, name, one(check, name, getattr(self, name)))
         if np.ndim(self.records_per_client) == 0:
             held = [integer("records_per_client", self.records_per_client, 1)]
         else:
-            held = [integer("records_per_client", n, 1) for n in np.ravel(self.records_per_client)]
+            held = [integer("records_per_client", n, 0) for n in np.ravel(self.records_per_client)]
             if len(held) != self.clients:
                 raise ValueError(
                     f"records_per_client must be an integer or one for each of {self.clients} clients, "
                     f"got {len(held)}"
                 )
-        object.__setattr__(self, "records_per_client", max(held))
+        largest = integer("largest of records_per_client", max(held), 1)
+        object.__setattr__(self, "records_per_client", largest)
         for name, words in _REASONS.items():
             word = getattr(self, name)
             reason = words.get(word) if isinstance(word, str) else None
@@ -178,11 +178,25 @@ class Federation:
         """All rounds; see `mechanism`."""
         return compose(self.mechanism(sigma), self.rounds)
 
-    def noise(self, *, epsilon: float, delta: float, rtol: float = 1e-3) -> float:
+    @property
+    def noise_range(self) -> tuple[float, float]:
+        """Least and largest sigma that `noise` looks at: 0.01 and 10,000 times the clip."""
+        return 1e-2 * self.clip, 1e4 * self.clip
+
+    def noise(
+        self,
+        *,
+        epsilon: float,
+        delta: float,
+        rtol: float = 1e-3,
+        progress: Callable[[float], object] | None = None,
+    ) -> float:
         """The smallest sigma whose run is (epsilon, delta)-private, to a relative width of `rtol`.
 
+        `progress` is called with each sigma that is tried.
+
         Raises:
-            ValueError: an argument out of range, or no sigma in [0.01, 10,000] is the smallest.
+            ValueError: an argument out of range, or no sigma in [0.01, 10,000] times the clip is the smallest.
         """
         # Where T p q^2 (exp(clip^2 / sigma^2) - 1) has the mu^2 of the target: the limit of many rounds when
         # participants are seen. It only decides where the search starts.
@@ -190,4 +204,12 @@ class Federation:
         drawn = self.client_rate if self.adjacency == "client" else self.local_rate
         spread = max(single**2 * self.rounds * self.participation * drawn**2, 1e-6)
         guess = self.clip / math.sqrt(math.log1p(1 / spread))
-        return calibrate_sigma(self.run, epsilon=epsilon, delta=delta, rtol=rtol, guess=guess)
+        return calibrate_sigma(
+            self.run,
+            epsilon=epsilon,
+            delta=delta,
+            bounds=self.noise_range,
+            rtol=rtol,
+            guess=guess,
+            progress=progress,
+        )

@@ -10,8 +10,9 @@ from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 from numpy.typing import ArrayLike
 
 from repro._validate import in_unit, positive, representable
+from repro.accounting._discretise import pessimistic
 from repro.accounting._gaussian import log_shift_divergence
-from repro.accounting._gaussian_losses import sampled_cells, sampled_losses
+from repro.accounting._gaussian_losses import sampled_cells
 from repro.accounting._renyi import orders
 from repro.accounting._sampled_gaussian import sampled_gaussian
 from repro.accounting._weights import weights
@@ -52,7 +53,12 @@ def _losses(sigma: float, sensitivity: float, rate: float, method: str, interval
     """The loss distribution at a positive rate, rounded downwards for "lower", else upwards."""
     if method != "lower":
         rate = 1.0 if 1 - rate < _CERTAIN else rate
-        return sampled_losses(sigma, sensitivity, rate, interval)
+        noise, drawn = np.array(sigma / sensitivity), np.array(rate)
+        return pessimistic(
+            lambda epsilon: log_poisson_gaussian(epsilon, noise, drawn, "remove"),
+            lambda epsilon: log_poisson_gaussian(epsilon, noise, drawn, "add"),
+            interval,
+        )
     return sampled_cells(sigma, sensitivity, rate, interval)
 
 

@@ -13,13 +13,16 @@ from scipy.special import expit
 from repro._validate import integer, positive
 from repro.accounting._discretise import optimistic
 from repro.accounting._gaussian import log_diff, log_sum
-from repro.accounting._laplace_sums import log_density, log_tail, loss_point
+from repro.accounting._laplace_sums import FEW, largest_loss, log_density, log_tail, loss_point
 from repro.accounting.mechanism import Mechanism, frozen_fields
 
 __all__ = ["SummedLaplace", "log_pure_profile"]
 
 _NODES = 120
+_MOST_CELLS = 4000  # of a lower bound with very many clients, to either side of loss 0
+_OVERFLOW = 700.0  # a loss whose exponential is about the largest double
 _UNDERFLOW = 1e-250  # less than rounding loses; dp-accounting divides by masses
+_MOST_CLIENTS = 30_000  # coefficients of a polynomial are as many
 _STEPS = 1000  # cells between loss 0 and the largest
 
 
@@ -51,7 +54,7 @@ class SummedLaplace(Mechanism):
 
     Args:
         scale: scale b of each client's noise, > 0 (scalar or array).
-        clients: n, how many independent noise terms the observer cannot subtract, an integer >= 1.
+        clients: n, how many independent noise terms the observer cannot subtract, an integer in [1, 30,000].
         sensitivity: largest l1 distance between one client's vectors on neighbours, > 0.
 
     Source: ddpsa, Definition 4 and Algorithm 2.
@@ -64,7 +67,7 @@ class SummedLaplace(Mechanism):
 
     def __post_init__(self) -> None:
         frozen_fields(self, scale=positive, sensitivity=positive)
-        integer("clients", self.clients, 1)
+        integer("clients", self.clients, 1, _MOST_CLIENTS)
 
     @property
     def pure(self) -> np.ndarray:
@@ -121,7 +124,12 @@ class SummedLaplace(Mechanism):
         if method == "paper":
             first, second = _two_outputs(shift, interval)
         else:
-            first, second = _cells(shift, self.clients, interval)
+            width = interval
+            if (
+                method == "lower" and self.clients > FEW
+            ):  # wider cells tell less, and so do fewer of them
+                width = max(interval, largest_loss(shift, self.clients, _UNDERFLOW) / _MOST_CELLS)
+            first, second = _cells(shift, self.clients, width)
         if method == "lower":
             # Cells are coarser than outputs: what tells them apart is a lower bound.
             return optimistic((first, second), (second[::-1], first[::-1]), interval)
@@ -132,9 +140,9 @@ class SummedLaplace(Mechanism):
 def _cells(shift: float, clients: int, interval: float) -> tuple[np.ndarray, np.ndarray]:
     """Masses under both laws of the outputs whose loss lies in [k interval, (k + 1) interval).
 
-    The cells run from k = -c to c - 1 with c the least number that covers the losses.
+    The cells run from k = -c to c - 1 with c the least number that covers the losses that a double can count.
     """
-    count = int(np.ceil(shift / interval))
+    count = int(np.ceil(min(shift, largest_loss(shift, clients, _UNDERFLOW)) / interval))
     x = loss_point(interval * np.arange(count), np.full(count, shift), clients)
     edge = np.append((shift - x)[:0:-1], x)
     return tuple(_between(edge - move, clients) for move in (shift, 0.0))
@@ -153,7 +161,9 @@ def _connected(first: np.ndarray, second: np.ndarray, interval: float) -> dict[i
     The pair that results dominates the one it came from (Doroshenko et al. 2022).
     """
     start = np.arange(first.size) - first.size // 2
-    up = (first - np.exp(interval * start) * second) / -np.expm1(-interval)
+    # Beyond `_OVERFLOW` the second law has no mass that a double holds.
+    ratio = np.exp(np.minimum(interval * start, _OVERFLOW))
+    up = (first - ratio * second) / -np.expm1(-interval)
     up = np.clip(up, 0.0, first)
     masses = np.append(first - up, 0.0)
     masses[1:] += up

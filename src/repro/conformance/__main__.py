@@ -9,8 +9,9 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
+import traceback
 
-from repro.conformance.adapter import Engine
+from repro.conformance.adapter import Engine, Promise
 from repro.conformance.report import examine
 
 
@@ -31,6 +32,8 @@ def load(place: str) -> Engine:
     for needed in ("name", "promise", "can_silence", "run"):
         if not hasattr(engine, needed):
             raise ValueError(f"adapter must have the attribute {needed}, got {place!r} without")
+    if not isinstance(engine.promise, Promise):
+        raise ValueError(f"promise must be a repro.conformance.Promise, got {engine.promise!r}")
     return engine
 
 
@@ -47,6 +50,10 @@ def main(arguments: list[str] | None = None) -> int:
         report = examine(load(given.adapter), seed=given.seed, repetitions=given.repetitions)
     except ValueError as problem:
         print(f"repro.conformance: {problem}", file=sys.stderr)
+        return 2
+    except Exception as problem:  # of the engine or its adapter: no verdict about the promise
+        traceback.print_exc()
+        print(f"repro.conformance: the adapter failed: {problem!r}", file=sys.stderr)
         return 2
     print(report.text())
     return 1 if report.alarms else 0

@@ -112,6 +112,13 @@ class Promise:
         return np.repeat(np.arange(self.clients), self.records)
 
     @property
+    def everybody(self) -> bool:
+        """Whether every unit takes part in every round."""
+        if self.sampling == "balanced":
+            return self.participations == self.rounds
+        return self.participation == self.local_rate == 1
+
+    @property
     def order(self) -> int:
         """Order of the norm that `clip` bounds."""
         return 1 if self.law == "laplace" else 2
@@ -156,7 +163,8 @@ class Engine(Protocol):
             vectors: the raw contribution of each record (its gradient before clipping, whatever the model),
                 shape (records, inputs).
             owner: the client of each record, not decreasing, shape (records,). One record, or one client, may be
-                missing that the promise counts.
+                missing that the promise counts; where the unit is a client, one client may hold a record more and
+                another one a record less than `records`.
             repetitions: how often, >= 1.
             rounds: of each repetition, >= 1.
             noise: whether noise is added.

@@ -82,7 +82,7 @@ def check(
     Args:
         promise: of the engine.
         scenes: data sets by name, each with what was seen of it, and of it without its last unit (None where
-            the number of units is public).
+            sampling itself leaves units out, and their number is public).
         flipped: two data sets that differ in the sign of the last unit's vectors; None where nobody is replaced.
     """
     tables = {
@@ -101,7 +101,7 @@ def check(
 
 def _sensitivity(promise: Promise, tables: dict[str, tuple[Table, Table | None]]) -> Finding:
     """One unit more or less, all others and their participation the same; and its own coordinate alone."""
-    found = {"its own coordinate": _largest_part(promise, tables["long"][0])}
+    found = {"its own coordinate": _largest_part(promise, tables["long"][0].releases.sum(axis=1))}
     for name, (whole, less) in tables.items():
         pairs = [whole.difference(whole, 1 << unit) for unit in range(promise.units)]
         if less is not None and len(whole.sets) == 1:  # all take part, always
@@ -112,14 +112,30 @@ def _sensitivity(promise: Promise, tables: dict[str, tuple[Table, Table | None]]
     evidence = f"one unit changes the release by up to {found[name]:.6g} clips ({name}), promised 1"
     if len(found) == 1:
         evidence += "; other coordinates could not be compared, as no two releases differ in one participant"
+    elif promise.adjacency == "zero_out" and promise.everybody:
+        evidence += (
+            "; what a unit adds whatever its data are, such as a bias, could not be compared"
+        )
     return exact(
         "sensitivity, a unit more or less", found[name] > 1 + TOLERANCE, evidence, TOLERANCE
     )
 
 
-def _largest_part(promise: Promise, long: Table) -> float:
-    """The largest amplitude of one unit in its own coordinate."""
-    return float(np.abs(long.releases[..., : promise.units].sum(axis=1)).max()) / promise.step
+def _largest_part(promise: Promise, total: Array) -> float:
+    """The largest amplitude of one unit in its own coordinate, of releases summed over senders."""
+    return float(np.abs(total[..., : promise.units]).max()) / promise.step
+
+
+def uneven(promise: Promise, seen: Sight) -> Finding:
+    """The part of a client that holds more records than the others, all of them long."""
+    largest = _largest_part(promise, seen.total)
+    evidence = (
+        f"a client with {promise.records + 1} records changes the release by up to {largest:.6g} clips, "
+        "promised 1"
+    )
+    return exact(
+        "sensitivity, a client with more records", largest > 1 + TOLERANCE, evidence, TOLERANCE
+    )
 
 
 def _divisor(

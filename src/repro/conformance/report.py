@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from repro._validate import integer
 from repro.conformance import (
@@ -127,13 +128,20 @@ def examine(engine: Engine, *, seed: int = 0, repetitions: int = 2000) -> Report
         repetitions: of the longest runs, at least 200.
 
     Raises:
-        ValueError: an argument out of range, or the engine returns arrays of the wrong shape.
+        ValueError: an argument out of range, or the engine returns arrays of the wrong shape, nan or inf, or noise
+            where it is asked for none.
     """
     integer("repetitions", repetitions, 200)
     stream = iter(np.random.SeedSequence(integer("seed", seed, 0)).generate_state(32))
 
-    def look(vectors: Array, *, noise: bool, share: float = 1.0, less: bool = False) -> Sight:
-        owner = engine.promise.owner
+    def look(
+        vectors: Array,
+        *,
+        noise: bool,
+        share: float = 1.0,
+        less: bool = False,
+        owner: NDArray[np.int64] = engine.promise.owner,
+    ) -> Sight:
         if less:
             vectors, owner = scenes.without_last(engine.promise, vectors)
         count = max(100, int(repetitions * share))
@@ -163,11 +171,22 @@ def examine(engine: Engine, *, seed: int = 0, repetitions: int = 2000) -> Report
     found += checks_noise.check(promise, quiet, loud)
     found.append(checks_epsilon.check_account(promise))
     found.append(_attack(promise, look, quiet, rate))
+    if engine.can_silence and promise.unit == "client" and promise.records > 1:
+        vectors, owner = scenes.uneven(promise)
+        sight = look(vectors, noise=False, share=0.25, owner=owner)
+        found.append(checks_structure.uneven(promise, sight))
     return Report(engine.name, promise, repetitions, seed, tuple(found))
 
 
 def _without_noise(promise: Promise, look: Look, seed: int) -> list[Finding]:
-    removed = promise.adjacency == "add_remove"
+    def absent(vectors: Array) -> Sight | None:
+        """Without the last unit; where sampling shows who is absent, data sets of one size need no second look."""
+        if promise.adjacency == "add_remove":
+            return look(vectors, noise=False, share=0.25, less=True)
+        if promise.adjacency == "zero_out" and promise.everybody:
+            return look(scenes.silenced(promise, vectors), noise=False, share=0.25)
+        return None
+
     data = {"long": scenes.orthogonal(promise)}
     if (
         promise.unit == "record" or promise.local_rate == 1
@@ -180,7 +199,7 @@ def _without_noise(promise: Promise, look: Look, seed: int) -> list[Finding]:
     seen = {
         name: (
             look(vectors, noise=False, share=1.0 if name == "long" else 0.5),
-            look(vectors, noise=False, share=0.25, less=True) if removed else None,
+            absent(vectors),
         )
         for name, vectors in data.items()
     }

@@ -19,6 +19,7 @@ HUGE = 1e6
 """Length of a contribution beyond half precision, in clips."""
 
 _TAG = 0.05  # share of a record's length that lies in its unit's own coordinate
+_NOISE_LEFT = 0.1  # of the noise's scale, where there should be none
 _PRESENT = 1e-5  # least amplitude of a tag, in clips, that counts as taking part
 
 
@@ -39,6 +40,16 @@ def single(promise: Promise, sign: float = 1.0) -> Array:
 def silent(promise: Promise) -> Array:
     """Nobody contributes."""
     return _empty(promise)
+
+
+def uneven(promise: Promise) -> tuple[Array, NDArray[np.int64]]:
+    """`orthogonal` for clients, but the first one has a record of the last one, and the owners of the records."""
+    held = np.full(promise.clients, promise.records)
+    held[0], held[-1] = held[0] + 1, held[-1] - 1
+    owner = np.repeat(np.arange(promise.clients), held)
+    vectors = _empty(promise)
+    vectors[np.arange(len(owner)), owner] = LONG * promise.clip
+    return vectors, owner
 
 
 def opposed(promise: Promise, last: float = -50.0, others: float = 0.6) -> Array:
@@ -95,23 +106,26 @@ def look(
     noise: bool,
     seed: int,
 ) -> Sight:
-    """Run the engine for all promised rounds.
+    """Run the engine for all promised rounds, on copies that it may change.
 
     Raises:
-        ValueError: what it returns has the wrong shape.
+        ValueError: what it returns has the wrong shape, is no number where it must be, or holds noise without being
+            asked for it.
     """
     promise = engine.promise
-    seen = np.asarray(
-        engine.run(
-            vectors,
-            owner,
-            repetitions=repetitions,
-            rounds=promise.rounds,
-            noise=noise,
-            seed=seed,
-        ),
-        dtype=float,
+    returned = engine.run(
+        vectors.copy(),
+        owner.copy(),
+        repetitions=repetitions,
+        rounds=promise.rounds,
+        noise=noise,
+        seed=seed,
     )
+    try:
+        seen = np.asarray(returned, dtype=float)
+    except (TypeError, ValueError):
+        got = f"a {type(returned).__name__} that is none"
+        raise ValueError(f"run must return an array of numbers, got {got}") from None
     senders = len(np.unique(owner)) if promise.uploads else 1
     if (
         seen.ndim != 4
@@ -124,13 +138,42 @@ def look(
             f"run must return shape ({repetitions}, >= {promise.rounds}, {senders}, >= {vectors.shape[1]}), got "
             f"{seen.shape}"
         )
-    return Sight(seen[:, : promise.rounds], seen.shape[1])
+    _check_numbers(promise, seen)
+    sight = Sight(seen[:, : promise.rounds], seen.shape[1])
+    nothing = slice(promise.units + 1, promise.units + 1 + SPARE)
+    left = np.abs(sight.whole[..., nothing]).max()
+    if not noise and left > _NOISE_LEFT * promise.scale:
+        raise ValueError(
+            f"run must add no noise where noise is False, got releases of up to {left:.3g} in coordinates in which "
+            "no record has anything; an engine that cannot switch its noise off says can_silence = False"
+        )
+    return sight
+
+
+def _check_numbers(promise: Promise, seen: Array) -> None:
+    """Refuse nan and inf, apart from clients that send nothing."""
+    allowed = np.isnan(seen).all(axis=-1, keepdims=True) & promise.uploads
+    if not (np.isfinite(seen) | allowed).all():
+        where = (
+            "only in all coordinates of" if promise.uploads else "only where uploads are seen, for"
+        )
+        raise ValueError(
+            "run must return finite numbers, got nan or inf; nan may stand "
+            + where
+            + " a client that sends nothing"
+        )
 
 
 def without_last(promise: Promise, vectors: Array) -> tuple[Array, NDArray[np.int64]]:
     """The data set without its last unit, and the owners of what is left."""
     kept = _unit(promise) < promise.units - 1
     return vectors[kept], promise.owner[kept]
+
+
+def silenced(promise: Promise, vectors: Array) -> Array:
+    """The same data set, whose last unit contributes nothing."""
+    kept = _unit(promise) < promise.units - 1
+    return np.where(kept[:, None], vectors, 0.0)
 
 
 def _empty(promise: Promise) -> Array:

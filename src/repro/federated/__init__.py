@@ -5,15 +5,15 @@
 What each trains: `train_random_participation` any PyTorch model whose layers `clipped_gradient_sum`
 covers, on any records and loss; `train_partitioning` and `train_partitioning_clients` a
 `repro.models.residual.ResidualNet`; `train_mspafl` a logistic regression per client; `train_ddpsa` a
-linear regression; `PMSFL` a `repro.models.split.SplitNetwork`. Names are imported when they are first
-asked for, so that importing this package loads no PyTorch.
+linear regression; `train_pmsfl` with `PMSFL` a `repro.models.split.SplitNetwork`. Names are imported when
+they are first asked for, so that importing this package loads no PyTorch.
 """
 
 from importlib import import_module
 
 _HOMES = {
     "BalancedIterations": "participation",
-    "Checkpoint": "checkpoint",
+    "Checkpoint": "saved_arrays",
     "ClippedSum": "clipping",
     "DdpsaTraining": "ddpsa.algorithm:Training",
     "DdpsaVariant": "ddpsa.algorithm:Variant",
@@ -24,18 +24,23 @@ _HOMES = {
     "MspaflVariant": "mspafl.algorithm:Variant",
     "NoisyDescent": "partitioning.algorithms",
     "PMSFL": "pmsfl.algorithm",
+    "PmsflPlan": "pmsfl.split_method:Plan",
     "PoissonIterations": "participation",
+    "LostRankError": "ranks",
     "RandomParticipationSettings": "random_participation:Settings",
+    "Ranks": "ranks",
     "Splitting": "partitioning.algorithms",
     "TwoLevelPoisson": "participation",
     "clipped_gradient_sum": "clipping",
     "cross_entropy": "clipping",
     "gradient_sum": "clipping",
+    "launched": "ranks",
     "squared_error": "clipping",
     "train_ddpsa": "ddpsa.algorithm:train",
     "train_mspafl": "mspafl.algorithm:train",
     "train_partitioning": "partitioning.algorithms:train_on_submodels",
     "train_partitioning_clients": "partitioning.algorithms:train_federated",
+    "train_pmsfl": "pmsfl.algorithm:train",
     "train_random_participation": "random_participation:train",
 }
 """Each public name: the module below this package, and the name there where it is another."""

@@ -9,50 +9,34 @@ those of the finished rounds again, which costs little.
 from __future__ import annotations
 
 import hashlib
-import os
 import pickle
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from repro._validate import integer
 from repro.atomic import replacing
+from repro.federated.ranks import ALONE, Ranks
+from repro.federated.saved_arrays import Checkpoint, check_checkpoint
 from repro.federated.server import Momentum
 
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """Where and how often a run is saved.
-
-    The file is written whole or not at all, so that it can be read whenever the run is killed. It
-    holds the model before any test of its quality and is as public as the model.
-
-    Attributes:
-        path: the file; a run that finds its own checkpoint there goes on from it, and a finished one
-            returns at once.
-        every: rounds between two savings, at least 1; the last round is always saved.
-
-    Raises:
-        ValueError: `every` is no integer >= 1.
-    """
-
-    path: str | os.PathLike[str]
-    every: int = 100
-
-    def __post_init__(self) -> None:
-        integer("every", self.every, 1)
+__all__ = ["Checkpoint", "Saved", "identity", "load", "store"]
 
 
-def identity(checkpoint: Checkpoint | None, *parts: object) -> str:
+def identity(asked: Checkpoint | bool | None, *parts: object) -> str:
     """A digest of everything that decides a run: settings, seed, data, the model at the start.
 
-    Tensors and modules count by their content, all else by its `repr`. Without a checkpoint nobody
-    asks for it, and it is "".
+    Tensors and modules count by their content, all else by its `repr`. Where nobody asks for it, as without a
+    checkpoint, it is "".
+
+    Raises:
+        ValueError: `asked` is no checkpoint.
     """
-    if checkpoint is None:
+    check_checkpoint(asked)
+    if not asked:
         return ""
     digest = hashlib.sha256()
     for tensor in (t for part in parts for t in _tensors(part)):
@@ -69,6 +53,29 @@ def _tensors(part: object) -> Iterable[Tensor]:
     return part.state_dict().values() if isinstance(part, nn.Module) else []
 
 
+def load(checkpoint: Checkpoint, run: str) -> dict[str, Any] | None:
+    """What `store` wrote for this run, on the CPU; None where nothing is there yet.
+
+    Raises:
+        ValueError: the file is of another run, or no checkpoint.
+    """
+    if not Path(checkpoint.path).exists():
+        return None
+    try:
+        state = torch.load(checkpoint.path, map_location="cpu", weights_only=True)
+        found = state["run"]
+    except (RuntimeError, pickle.UnpicklingError, KeyError, TypeError, EOFError) as problem:
+        raise checkpoint.no_checkpoint() from problem
+    checkpoint.refuse_others(found, run)
+    return state
+
+
+def store(checkpoint: Checkpoint, state: dict[str, Any]) -> None:
+    """Write a state with the identity of its run as "run"."""
+    with replacing(checkpoint.path) as scratch:
+        torch.save(state, scratch)
+
+
 @dataclass
 class Saved:
     """A run's side of its checkpoint: call `begin` before the first round and `end` after each.
@@ -78,6 +85,7 @@ class Saved:
         run: the run's `identity`, of the model before its first round.
         model, weights, noises: what is saved and restored; `weights` are those of `model`.
         rounds: T, at least 1.
+        ranks: the processes that share the run; the first one saves, all of them restore.
     """
 
     checkpoint: Checkpoint | None
@@ -86,6 +94,7 @@ class Saved:
     weights: Momentum
     noises: torch.Generator
     rounds: int
+    ranks: Ranks = ALONE
     _devices: list[torch.device] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -96,24 +105,19 @@ class Saved:
         """Restore the last checkpoint, or save the start; the number of rounds that are finished.
 
         Raises:
-            ValueError: the file is of another run, or no checkpoint.
+            ValueError: the file is of another run, or no checkpoint; or another rank was given another run.
+            LostRankError: another rank is gone.
         """
+        self.ranks.check_same(self.run)
+        return self.ranks.first_before_others(self._begin)
+
+    def _begin(self) -> int:
         if self.checkpoint is None:
             return 0
-        path = Path(self.checkpoint.path)
-        if not path.exists():
+        state = load(self.checkpoint, self.run)
+        if state is None:
             self._save(0)
             return 0
-        try:
-            state = torch.load(path, map_location="cpu", weights_only=True)
-            run = state["run"]
-        except (RuntimeError, pickle.UnpicklingError, KeyError, TypeError, EOFError) as problem:
-            raise ValueError(f"checkpoint must be a file of `Checkpoint`, got {path}") from problem
-        if run != self.run:
-            raise ValueError(
-                f"checkpoint must be of the same settings, seed, data and first model, got {path}: "
-                "name another file, or remove it"
-            )
         self.weights.restore(state["weights"], state["velocity"])
         for name, buffer in self.model.named_buffers():
             buffer.copy_(state["buffers"][name])
@@ -125,9 +129,8 @@ class Saved:
 
     def end(self, finished: int) -> None:
         """Save the run after round `finished`, where that is due."""
-        if self.checkpoint is None:
-            return
-        if finished % self.checkpoint.every == 0 or finished == self.rounds:
+        saves = self.checkpoint is not None and self.ranks.first
+        if saves and self.checkpoint.due(finished, self.rounds):
             self._save(finished)
 
     def _save(self, finished: int) -> None:
@@ -142,5 +145,4 @@ class Saved:
             "torch": torch.get_rng_state(),
             "cuda": [torch.cuda.get_rng_state(device) for device in self._devices],
         }
-        with replacing(self.checkpoint.path) as scratch:
-            torch.save(state, scratch)
+        store(self.checkpoint, state)

@@ -28,7 +28,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from repro._validate import positive
+from repro._validate import one, positive
 from repro.federated.shares import HELD, Share, direct_is_cheaper, shares_of
 from repro.federated.taps import EVERY, Tap, Tape, recording, trainable_layers
 
@@ -54,17 +54,22 @@ class ClippedSum:
 
 
 def cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
-    """Cross-entropy of each record from logits (batch, classes) and int64 labels (batch,).
+    """Cross-entropy of each record from logits (batch, classes) and integer labels (batch,).
 
     Raises:
-        ValueError: the targets are no integers, as in a regression, which needs a loss of its own.
+        ValueError: the targets are no integers, as in a regression, which needs a loss of its own; or not
+            one number for each record, as in one-hot vectors.
     """
     if targets.is_floating_point():
         raise ValueError(
             f"targets must be integer labels for cross_entropy, got {targets.dtype}; for other "
             "targets give a loss per record, such as loss=squared_error"
         )
-    return functional.cross_entropy(outputs, targets, reduction="none")
+    if targets.ndim != 1:
+        raise ValueError(
+            f"targets must be one label for each record, shape (batch,), got {tuple(targets.shape)}"
+        )
+    return functional.cross_entropy(outputs, targets.long(), reduction="none")
 
 
 def squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
@@ -102,8 +107,9 @@ def clipped_gradient_sum(
 
     Raises:
         ValueError: `clip` is not positive; batch sizes differ; a layer of another kind has
-            trainable parameters, is used twice or not at all, normalises over the batch, has its
-            input or output changed in place, or an input without the records as its first axis.
+            trainable parameters, is used twice or not at all, normalises over the batch or keeps
+            averages of it, has its input or output changed in place, an input without the records
+            as its first axis, or no part in the loss.
 
     Source: random_participation, Algorithm 1 (g / max{1, |g| / C}).
     """
@@ -139,7 +145,7 @@ def clipped_part_sums(
 
     Source: partitioning, section 3.2.2 ("separate clipping norms for these two parts").
     """
-    clips = [c if c == math.inf else float(positive("clip", c)) for _, c in parts]
+    clips = [c if c == math.inf else one(positive, "clip", c) for _, c in parts]
     part_of = _part_of(model, [members for members, _ in parts])
     rows = rows or {}
     if len(inputs) != len(targets):
@@ -161,7 +167,7 @@ def clipped_part_sums(
             )
         total = losses.sum()
         taps = _checked_taps(layers, tape, rows, len(inputs))
-        arrived = torch.autograd.grad(total, [tap.after for tap in taps])
+        arrived = _arrived(total, taps)
 
     with torch.no_grad():
         squared = losses.new_zeros(len(parts), len(inputs))
@@ -186,6 +192,21 @@ def clipped_part_sums(
                 sums.setdefault(key, torch.zeros_like(share.parameter))[share.rows] = found
     gradient = [sums[id(p)] if id(p) in sums else torch.zeros_like(p) for p in parameters]
     return ClippedSum(gradient, norms, total.detach())
+
+
+def _arrived(total: Tensor, taps: list[Tap]) -> Sequence[Tensor]:
+    """The gradient of the summed loss at each tap's output."""
+    outputs = [tap.after for tap in taps]
+    every = (
+        torch.autograd.grad(total, outputs, allow_unused=True) if total.requires_grad else [None]
+    )
+    for tap, back in zip(taps, every, strict=False):
+        if back is None:
+            raise ValueError(
+                f"loss must depend on every layer with trainable parameters, but not on a "
+                f"{type(tap.layer).__name__} layer: is its output detached?"
+            )
+    return every
 
 
 def _checked_taps(

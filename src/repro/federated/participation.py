@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from repro._validate import in_unit, integer
+from repro._validate import in_unit, integer, one
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,8 @@ class TwoLevelPoisson:
         if given.ndim != 1 or not given.size or given.dtype.kind not in "iu" or (given < 0).any():
             raise ValueError(f"sizes must be a non-empty list of integers >= 0, got {self.sizes!r}")
         sizes = given.astype(np.int64)
-        object.__setattr__(self, "p", float(in_unit("p", self.p)))
-        object.__setattr__(self, "q", float(in_unit("q", self.q)))
+        object.__setattr__(self, "p", one(in_unit, "p", self.p))
+        object.__setattr__(self, "q", one(in_unit, "q", self.q))
         object.__setattr__(self, "_sizes", sizes)
         object.__setattr__(self, "_starts", np.cumsum(sizes) - sizes)
 
@@ -110,7 +110,7 @@ class PoissonIterations:
     def __post_init__(self) -> None:
         integer("records", self.records, 1)
         integer("iterations", self.iterations, 1)
-        in_unit("rate", self.rate)
+        one(in_unit, "rate", self.rate)
 
     @property
     def mean_batch(self) -> float:

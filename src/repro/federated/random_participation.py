@@ -46,12 +46,13 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
-from repro._validate import choice, in_unit, integer, positive
+from repro._validate import below_one, choice, in_unit, integer, nonnegative, one, positive
 from repro.accounting import RandomParticipation, WeakClientSampling, compose
 from repro.federated.checkpoint import Checkpoint, Saved, identity
 from repro.federated.clipping import Loss, clipped_gradient_sum, cross_entropy, gradient_sum
 from repro.federated.guarantee import Guarantee, bracket, needs_noise
 from repro.federated.participation import TwoLevelPoisson
+from repro.federated.ranks import ALONE, Ranks
 from repro.federated.server import Momentum, gaussian, streams
 
 
@@ -89,19 +90,18 @@ class Settings:
     def __post_init__(self) -> None:
         integer("iterations", self.iterations, 1)
         for name in ("p", "q"):
-            in_unit(name, getattr(self, name))
+            one(in_unit, name, getattr(self, name))
             positive(name, getattr(self, name))
-        positive("learning_rate", self.learning_rate)
+        one(positive, "learning_rate", self.learning_rate)
         if self.clip is not None and self.clip != math.inf:
-            positive("clip", self.clip)
-        if not (math.isfinite(self.sigma) and self.sigma >= 0):
-            raise ValueError(f"sigma must be finite and >= 0, got {self.sigma!r}")
-        if self.sigma > 0 and (self.clip is None or self.clip == math.inf):
+            one(positive, "clip", self.clip)
+        if one(nonnegative, "sigma", self.sigma) > 0 and (
+            self.clip is None or self.clip == math.inf
+        ):
             raise ValueError(
                 f"sigma must be 0 when clip is {self.clip!r}: noise hides only clipped gradients"
             )
-        if not 0 <= self.momentum < 1:
-            raise ValueError(f"momentum must be in [0, 1), got {self.momentum!r}")
+        one(below_one, "momentum", self.momentum)
         choice("average", self.average, ("expected", "realised"))
 
     def guarantee(self, delta: float, *, sizes: ArrayLike | None = None) -> Guarantee:
@@ -170,6 +170,7 @@ def train(
     watch: Callable[[Step], None] | None = None,
     watch_every: int = 1,
     checkpoint: Checkpoint | None = None,
+    ranks: Ranks = ALONE,
 ) -> None:
     """Run Algorithm 1 and update `model` in place.
 
@@ -192,17 +193,25 @@ def train(
             place to evaluate the model, see `repro.federated.evaluation`.
         watch_every: iterations between two calls of `watch`, at least 1.
         checkpoint: where the run is saved, and resumed from if it is found there: the model then
-            becomes what it would have been without the interruption, bit for bit.
+            becomes what it would have been without the interruption, bit for bit. With several ranks
+            it lies where all of them can read it, and rank 0 writes it.
+        ranks: the processes that share this run, see `repro.federated.ranks`; each is called with the same
+            arguments, and rank 0 alone calls `watch`. One rank and several agree up to the rounding of
+            sums, except for layers that draw, such as dropout: each rank draws its own.
 
     Raises:
         ValueError: sizes and records disagree, an argument is out of range, the targets are not
-            those of `loss`, or the checkpoint is of another run.
-        FloatingPointError: training diverged (checked only in the iterations that are watched).
+            those of `loss`, the checkpoint is of another run, or the ranks differ in their arguments.
+        LostRankError: another rank is gone.
+        FloatingPointError: training diverged (checked in the iterations that are watched, and in the last).
 
     Source: random_participation (arXiv 2205.01556v1), Algorithm 1.
     """
     participation = TwoLevelPoisson(sizes, settings.p, settings.q)
-    held = int(np.sum(sizes))
+    for name, given in (("images", images), ("labels", labels)):
+        if not isinstance(given, Tensor):
+            raise ValueError(f"{name} must be a torch.Tensor, got {type(given).__name__}")
+    held = int(np.sum(np.asarray(sizes)))
     if not held == len(images) == len(labels) or held == 0:
         raise ValueError(
             "sizes must sum to the number of images and labels (and to 1 or more), got "
@@ -211,10 +220,10 @@ def train(
     integer("watch_every", watch_every, 1)
     draws, noises = streams(seed, images.device)
     told = (settings, seed, np.asarray(sizes).tolist(), getattr(loss, "__qualname__", ""))
-    run = identity(checkpoint, told, images, labels, model)
+    run = identity(checkpoint or ranks.count > 1, told, images, labels, model)
     weights = Momentum(model, settings.learning_rate, settings.momentum)
     expected = settings.average == "expected"
-    saved = Saved(checkpoint, run, model, weights, noises, settings.iterations)
+    saved = Saved(checkpoint, run, model, weights, noises, settings.iterations, ranks)
     finished = saved.begin()
 
     for t in range(1, settings.iterations + 1):  # lines 1 and 14
@@ -222,7 +231,8 @@ def train(
         if t <= finished:
             continue
         records = torch.from_numpy(drawn.records).to(images.device)
-        batch, truth = images[records], labels[records]
+        own = records[ranks.part(len(records))]
+        batch, truth = images[own], labels[own]
 
         norms = None  # lines 6, 8-10 and the sum of line 18
         if settings.clip is None:
@@ -230,28 +240,29 @@ def train(
         else:
             result = clipped_gradient_sum(model, batch, truth, settings.clip, loss=loss)
             gradients, norms = result.gradient, result.norms
-        total = weights.flatten(gradients)
+        total = ranks.sum(weights.flatten(gradients))
         noise = gaussian(total, settings.sigma, noises)  # line 18
         divisor = participation.mean_batch if expected else max(1, len(records))  # p N q d
         noisy = total.clone() if noise is None else total + noise
         weights.step(noisy.mul_(1.0 / divisor))  # lines 18-19
 
         saved.end(t)
-        if watch is not None and (t % watch_every == 0 or t == settings.iterations):
+        if t == settings.iterations or (watch is not None and t % watch_every == 0):
             signal = float(torch.linalg.vector_norm(total))
             if not math.isfinite(signal) or not weights.finite():
                 raise FloatingPointError(
                     f"training diverged by iteration {t}: gradients or weights are not finite"
                 )
-            watch(
-                Step(
-                    iteration=t,
-                    clients=len(drawn.clients),
-                    batch=len(records),
-                    signal=signal,
-                    noise=0.0 if noise is None else float(torch.linalg.vector_norm(noise)),
-                    clipped=0.0
-                    if norms is None or not len(records)
-                    else float((norms > settings.clip).double().mean()),
+        if watch is not None and (t % watch_every == 0 or t == settings.iterations):
+            clipped = 0 if norms is None else ranks.count_all(int((norms > settings.clip).sum()))
+            if ranks.first:
+                watch(
+                    Step(
+                        iteration=t,
+                        clients=len(drawn.clients),
+                        batch=len(records),
+                        signal=signal,
+                        noise=0.0 if noise is None else float(torch.linalg.vector_norm(noise)),
+                        clipped=clipped / max(1, len(records)),
+                    )
                 )
-            )

@@ -17,10 +17,15 @@ class Momentum:
     v <- momentum * v + g and w <- w - learning_rate * v, as torch.optim.SGD. The parameters of
     `model` become views of one vector (each in its own memory layout), so that noise and step are
     single operations whatever the number of layers.
+
+    Raises:
+        ValueError: the model has no trainable parameters.
     """
 
     def __init__(self, model: nn.Module, learning_rate: float, momentum: float) -> None:
         self._parameters = [p for p in model.parameters() if p.requires_grad]
+        if not self._parameters:
+            raise ValueError("model must have trainable parameters")
         self._places = {id(p): k for k, p in enumerate(self._parameters)}
         self.learning_rate, self.momentum = learning_rate, momentum
         self._weights = self.flatten([p.detach() for p in self._parameters])

@@ -31,6 +31,9 @@ float32).
 HELD = 2**26
 """At most this many are kept of all layers together until the sums are formed (256 MiB)."""
 
+CACHED = 2**17
+"""Numbers of patches that are worked on at once on a CPU: they stay in the cache of a core (512 KiB in float32)."""
+
 SHORT = 32
 """Numbers that lie together: fewer are slow to copy, so that a second, smaller copy pays."""
 
@@ -69,18 +72,23 @@ def shares_of(tap: Tap, back: Tensor, room: int) -> Iterator[Share]:
     if isinstance(layer, nn.Embedding):
         yield _embedding_share(layer, before, back)
         return
+    arrived, finish = back, _as_it_is
     if isinstance(layer, (nn.Conv1d, nn.Conv2d)):
-        rows, arrived, reorder = *_as_positions(layer, before, back), _kernel_order(layer)
-    else:
-        rows, arrived, reorder = before, back, None
-        if before.ndim > 2:
-            rows, arrived = before.flatten(1, -2), back.flatten(1, -2)
+        arrived, finish = back.movedim(1, -1).flatten(1, -2), _kernel_order(layer)
+    elif back.ndim > 2:
+        before, arrived = before.flatten(1, -2), back.flatten(1, -2)
+
+    def rows(part: slice) -> Tensor:
+        """What went in at each position, of some records."""
+        if finish is _as_it_is:
+            return before[part]
+        return _patches(layer, before[part], back.shape[2:])
 
     if tap.weight.requires_grad:
-        if rows.ndim == 2:
-            yield _one_position(tap, rows, arrived)
+        if arrived.ndim == 2:
+            yield _one_position(tap, before, arrived)
         else:
-            yield _many_positions(tap, rows, arrived, reorder, room)
+            yield _many_positions(tap, rows, arrived, finish, room)
     if tap.bias is not None and tap.bias.requires_grad:
         summed = arrived if arrived.ndim == 2 else arrived.sum(1)
         yield Share(tap.bias, tap.bias_rows, _squares(summed), lambda w: w @ summed)
@@ -140,19 +148,23 @@ def _one_position(tap: Tap, rows: Tensor, arrived: Tensor) -> Share:
 
 def _many_positions(
     tap: Tap,
-    rows: Tensor,
+    part_rows: Callable[[slice], Tensor],
     arrived: Tensor,
-    reorder: Callable[[Tensor], Tensor] | None,
+    finish: Callable[[Tensor], Tensor],
     room: int,
 ) -> Share:
-    """A layer at T positions, the cheaper of two ways: rows (B, T, K), arrived (B, T, O)."""
-    batch, positions, width = rows.shape
-    out = arrived.shape[2]
-    finish = reorder or (lambda gradient: gradient)
+    """A layer at T positions, the cheaper of two ways: rows (records, T, K) of any part, arrived (B, T, O)."""
+    batch, positions, out = arrived.shape
+    width = tap.weight[0].numel()
     direct = direct_is_cheaper(positions, width, out)
     step = max(1, MATERIAL // (out * width if direct else 2 * positions**2))
     if direct and batch <= step and batch * out * width <= room:
-        gradients = torch.bmm(arrived.transpose(1, 2), rows).flatten(1)
+        gradients = arrived.new_empty(batch, out, width)
+        piece = max(1, CACHED // (positions * width)) if arrived.device.type == "cpu" else batch
+        for start in range(0, batch, piece):
+            part = slice(start, start + piece)
+            torch.bmm(arrived[part].transpose(1, 2), part_rows(part), out=gradients[part])
+        gradients = gradients.flatten(1)
         return Share(
             tap.weight,
             tap.weight_rows,
@@ -160,6 +172,7 @@ def _many_positions(
             lambda w: finish((w @ gradients).view(out, width)),
             held=gradients.numel(),
         )
+    rows = part_rows(slice(None))
 
     def squares(a: Tensor, g: Tensor) -> Tensor:
         if direct:
@@ -183,14 +196,12 @@ def direct_is_cheaper(positions: int, width: int, out: int) -> bool:
     return 2 * out * width <= positions**2 * (out + width)
 
 
-def _as_positions(
-    layer: nn.Conv1d | nn.Conv2d, before: Tensor, back: Tensor
-) -> tuple[Tensor, Tensor]:
-    """A convolution as a matrix product: patches (B, T, kh*kw*C) and output gradients (B, T, O)."""
+def _patches(layer: nn.Conv1d | nn.Conv2d, before: Tensor, sides: tuple[int, ...]) -> Tensor:
+    """What a convolution multiplies by its kernels, (B, T, kh*kw*C), where its output has these sides."""
     options = (layer.kernel_size, layer.stride, layer.dilation)
     padding = (0, 0) if layer.padding == "valid" else layer.padding
     if isinstance(layer, nn.Conv1d):  # an image of height 1
-        before, back = before.unsqueeze(2), back.unsqueeze(2)
+        before, sides = before.unsqueeze(2), (1, *sides)
         options = [(1, *option) for option in options]
         padding = (0, padding[-1])
     (kh, kw), (sh, sw), (dh, dw) = options
@@ -201,7 +212,7 @@ def _as_positions(
         0, 2, 3, 1
     ).contiguous()  # (B, H, W, C): no copy for channels-last tensors
     batch, _, _, channels = image.shape
-    height, width = back.shape[2:]
+    height, width = sides
     b, y, x, c = image.stride()
     if kw * channels < SHORT:  # first all kernel rows, so that patches are copied kernel by kernel
         size = (batch, width, image.shape[1], kw, channels)
@@ -212,9 +223,12 @@ def _as_positions(
     else:
         size = (batch, height, width, kh, kw, channels)
         patches = image.as_strided(size, (b, sh * y, sw * x, dh * y, dw * x, c))
-    return patches.reshape(batch, height * width, -1), back.permute(0, 2, 3, 1).reshape(
-        batch, height * width, -1
-    )
+    return patches.reshape(batch, height * width, -1)
+
+
+def _as_it_is(gradient: Tensor) -> Tensor:
+    """A gradient (O, K) that has the shape of its parameter."""
+    return gradient
 
 
 def _kernel_order(layer: nn.Conv1d | nn.Conv2d) -> Callable[[Tensor], Tensor]:

@@ -17,6 +17,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.modules.instancenorm import _InstanceNorm
 
 COVERED = (
     nn.Linear,
@@ -75,6 +76,11 @@ def trainable_layers(model: nn.Module) -> dict[str, nn.Module]:
                 f"{label} mixes records: no record's gradient can be clipped on its own; "
                 "use nn.GroupNorm or nn.LayerNorm in its place"
             )
+        if isinstance(module, _InstanceNorm) and module.track_running_stats:
+            raise ValueError(
+                f"{label} keeps averages of the records without noise: it must have "
+                "track_running_stats=False"
+            )
         whole = type(module) is nn.MultiheadAttention
         if whole:
             inside.add(module.out_proj)
@@ -83,7 +89,11 @@ def trainable_layers(model: nn.Module) -> dict[str, nn.Module]:
             continue
         if type(module) not in COVERED:
             known = ", ".join(f"nn.{kind.__name__}" for kind in COVERED)
-            raise ValueError(f"{label} has trainable parameters; clipping knows {known}")
+            named = module.named_parameters(recurse=False)
+            names = ", ".join(name for name, parameter in named if parameter.requires_grad)
+            raise ValueError(
+                f"{label} has trainable parameters of its own ({names}); clipping knows {known}"
+            )
         if reason := _unsuited(module):
             raise ValueError(f"{label} must have {reason} for clipping")
         if any(id(p) in owned for p in own):

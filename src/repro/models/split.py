@@ -14,7 +14,7 @@ weights. Weights are drawn from Kaiming's normal distribution (pmsfl, section 4.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import torch
@@ -80,6 +80,8 @@ class StaticBatchNorm(nn.Module):
     This is the static batch normalisation of HeteroFL (Diao et al., ICLR 2021): nothing about a
     client's statistics is ever sent during training.
 
+    `statistics_over(network, total)` takes them from all parts of a batch that several processes hold.
+
     A channel with a single value (one record, one pixel) is mapped to 0, as any constant channel.
     """
 
@@ -87,15 +89,43 @@ class StaticBatchNorm(nn.Module):
         super().__init__()
         self.epsilon = epsilon
         self.rows: int | None = None
+        self.total: Callable[[Tensor], Tensor] | None = None
 
     def forward(self, x: Tensor) -> Tensor:
         """(batch, channels, h, w) to the same shape."""
+        if self.total is not None:
+            return self._over_all(x, self.total)
         if self.rows is None and x.numel() > x.shape[1]:
             # nn.functional.batch_norm without its checks, which cost as much as small layers do
             return torch.batch_norm(x, None, None, None, None, True, 0.0, self.epsilon, False)
         seen = x[: self.rows]
         variance, mean = torch.var_mean(seen, dim=(0, 2, 3), correction=0, keepdim=True)
         return (x - mean) * torch.rsqrt(variance + self.epsilon)
+
+    def _over_all(self, x: Tensor, total: Callable[[Tensor], Tensor]) -> Tensor:
+        values = x.new_tensor([x.numel() / x.shape[1]])
+        sums = total(torch.cat([x.sum(dim=(0, 2, 3)), values]))
+        centred = x - (sums[:-1] / sums[-1])[:, None, None]
+        variance = total(centred.square().sum(dim=(0, 2, 3))) / sums[-1]
+        return centred * torch.rsqrt(variance + self.epsilon)[:, None, None]
+
+
+@contextmanager
+def statistics_over(network: nn.Module, total: Callable[[Tensor], Tensor]) -> Iterator[None]:
+    """While open, batch statistics of `network` are those of a batch of which each process holds a part.
+
+    Args:
+        network: run by all processes at the same time, a part may be empty.
+        total: the sum of a vector over all processes, differentiable.
+    """
+    layers = [m for m in network.modules() if isinstance(m, StaticBatchNorm)]
+    for layer in layers:
+        layer.total = total
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.total = None
 
 
 @contextmanager

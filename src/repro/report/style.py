@@ -61,6 +61,7 @@ _RC: dict[str, Any] = {
     "axes.axisbelow": True,
     "axes.grid": True,
     "axes.formatter.useoffset": False,
+    "axes.formatter.min_exponent": 3,
     "grid.color": "#d9d9d9",
     "grid.linewidth": 0.5,
     "xtick.labelsize": 9,

@@ -4,6 +4,7 @@ r"""Secure aggregation by hand, on one machine or several.
     python -m repro.secagg parameters --folder keys --listen 0.0.0.0:7000 --servers 3 --clients 6
     python -m repro.secagg server 0 --folder keys --listen 0.0.0.0:7001 \
         --parameters HOST:7000 --clients 6             (and servers 1 and 2 likewise)
+    python -m repro.secagg doctor server-0 --folder keys --parameters HOST:7000 --clients 6
     python -m repro.secagg check --folder keys --parameters HOST:7000 \
         --servers HOST:7001 HOST:7002 HOST:7003 --clients 6
 
@@ -20,40 +21,44 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 
 import numpy as np
 
-from repro.secagg.certificates import issue
+from repro.secagg.certificates import client_links, issue
 from repro.secagg.client import RoundError
+from repro.secagg.doctor import examine
 from repro.secagg.encoding import FixedPoint
 from repro.secagg.parameter_server import ParameterServer
 from repro.secagg.ring import Ring
 from repro.secagg.server import IntermediateServer
 from repro.secagg.session import Session
 
+_PATIENCE = 5.0
+"""Seconds for a server to answer the doctor."""
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; 0 if it went well, 1 with one line on stderr if not."""
     given = _parser().parse_args(arguments)
     try:
-        given.run(given)
+        return given.run(given) or 0
     except (ValueError, RoundError, OSError) as problem:
         print(f"{given.command}: {problem}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
-    return 0
 
 
 def authority(given: argparse.Namespace) -> None:
     """Make the certificates."""
-    issue(given.folder, servers=given.servers, clients=given.clients, days=given.days)
+    counts = {"servers": given.servers, "clients": given.clients, "links": given.links}
+    issue(given.folder, **counts, days=given.days)
     servers = f"server-0.pem to server-{given.servers - 1}.pem, " if given.servers else ""
     print(
         f"{given.folder}: authority.pem, parameters.pem, operator.pem, {servers}"
-        f"client-0.pem to client-{given.clients - 1}.pem, good for {given.days:g} days"
+        f"{_ends(client_links(given.clients, given.links))}, good for {given.days:g} days"
     )
 
 
@@ -90,13 +95,37 @@ def check(given: argparse.Namespace) -> None:
     )
 
 
+def doctor(given: argparse.Namespace) -> int:
+    """Examine this machine for one party, a line for each finding; 1 if something failed."""
+    settings = {"clients": given.clients, "links": given.links, "modulus": given.modulus.modulus}
+    findings = []
+    for finding in examine(
+        given.name,
+        given.folder,
+        settings={**settings, "time_limit": given.time_limit},
+        listen=given.listen,
+        parameters=given.parameters,
+        servers=given.servers or (),
+        time_limit=min(given.time_limit, _PATIENCE),
+    ):
+        print(finding, flush=True)
+        findings.append(finding)
+    return 0 if all(finding.good for finding in findings) else 1
+
+
+def _ends(names: Collection[str]) -> str:
+    first, *_, last = [*names, *names]
+    return f"{first}.pem to {last}.pem"
+
+
 def _serve(
     role: Callable[..., ParameterServer | IntermediateServer],
     given: argparse.Namespace,
     **others: object,
 ) -> None:
     listener = _listen(given.listen)
-    same = {"clients": given.clients, "ring": given.modulus, "time_limit": given.time_limit}
+    same = {"clients": given.clients, "links": given.links, "ring": given.modulus}
+    same["time_limit"] = given.time_limit
     node = role(given.folder, listener, **same, **others)
     host, port = listener.getsockname()[:2]
     print(f"{node.name} listens on {f'[{host}]' if ':' in host else host}:{port}", flush=True)
@@ -159,6 +188,15 @@ def _parser() -> argparse.ArgumentParser:
         one.add_argument("--clients", type=int, required=True, metavar="N", help="n, all of them")
         return one
 
+    def linked(one: argparse.ArgumentParser) -> None:
+        one.add_argument(
+            "--links",
+            type=int,
+            metavar="K",
+            help="K parties act for all clients (see `HostedClients`); the same everywhere "
+            "(default: every client has connections of its own)",
+        )
+
     def node(one: argparse.ArgumentParser, listens: bool) -> None:
         one.add_argument("--folder", required=True, help="with authority.pem and own certificates")
         one.add_argument(
@@ -175,6 +213,7 @@ def _parser() -> argparse.ArgumentParser:
             help="for each step of a round; the same everywhere (default: 30)",
         )
         if listens:
+            linked(one)
             one.add_argument(
                 "--listen",
                 type=_listening,
@@ -192,6 +231,7 @@ def _parser() -> argparse.ArgumentParser:
     one = command(authority, "make an authority and the certificates of all parties")
     one.add_argument("folder", help="to write to; the authority's key is not kept")
     one.add_argument("--servers", type=int, required=True, metavar="M", help="m >= 2, or 0")
+    linked(one)
     one.add_argument("--days", type=float, default=7.0, help="how long they are good (default: 7)")
 
     one = command(parameters, "start the parameter server")
@@ -209,6 +249,15 @@ def _parser() -> argparse.ArgumentParser:
     where = {"type": _address, "required": True, "metavar": "HOST:PORT"}
     one.add_argument("--parameters", help="the parameter server", **where)
     node(one, listens=True)
+
+    one = command(doctor, "examine certificates, clock, port, versions and servers for one party")
+    one.add_argument("name", help="the party, such as server-0 or client-3")
+    one.add_argument("--listen", type=_address, metavar="HOST:PORT", help="where it will listen")
+    asked = {"type": _address, "metavar": "HOST:PORT"}
+    one.add_argument("--parameters", help="ask the parameter server", **asked)
+    one.add_argument("--servers", nargs="*", help="ask the intermediate servers, in order", **asked)
+    linked(one)
+    node(one, listens=False)
 
     one = command(check, "run one round over random vectors through servers that were started")
     one.add_argument("--parameters", help="the parameter server", **where)

@@ -25,7 +25,8 @@ class Acceptor:
     Args:
         listener: a listening socket.
         most: the largest number of unfinished handshakes, >= 1.
-        admit: performs the handshake and returns the channel, or raises `ChannelError` or
+        admit: performs the handshake and returns the channel, None for a caller that was served and
+            is gone, or raises `ChannelError` or
             `OSError` for a caller that is refused.
         serve: reads from the channel until its connection ends.
         log: takes one line of text.
@@ -36,7 +37,7 @@ class Acceptor:
         listener: socket.socket,
         most: int,
         *,
-        admit: Callable[[socket.socket], Channel],
+        admit: Callable[[socket.socket], Channel | None],
         serve: Callable[[Channel], None],
         log: Callable[[str], None],
     ) -> None:
@@ -79,7 +80,8 @@ class Acceptor:
             return
         finally:
             self._forget(sock)
-        self._serve(channel)
+        if channel is not None:
+            self._serve(channel)
 
     def _forget(self, sock: socket.socket) -> None:
         with self._lock:

@@ -1,6 +1,7 @@
 """Names of the parties: a temporary authority, one certificate per party, mutual TLS 1.3.
 
-A certificate carries one DNS name (`client-3`, `server-1`, `parameters` or `operator`) and the side
+A certificate carries one DNS name (`client-3`, `clients-0-999` for a party that acts for all of
+these clients, `server-1`, `parameters` or `operator`) and the side
 of a connection for which it is valid: clients and the operator only open connections, the parameter
 server only accepts them, and the servers do both. So no client can act as a server or as another
 client. The authority's private key exists only while the certificates are made. Certificates cannot
@@ -12,6 +13,8 @@ from __future__ import annotations
 import datetime
 import os
 import ssl
+import stat
+from collections.abc import Iterable
 from pathlib import Path
 
 from cryptography import x509
@@ -26,6 +29,9 @@ AUTHORITY = "authority.pem"
 
 PARAMETERS, OPERATOR = "parameters", "operator"
 
+QUESTION = "repro-secagg-question"
+"""What a caller names in the handshake (ALPN) that only asks a server about itself."""
+
 _ACCEPTS, _OPENS = ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH
 
 
@@ -34,9 +40,45 @@ def client_name(number: int) -> str:
     return f"client-{number}"
 
 
+def client_links(clients: int, links: int | None = None) -> dict[str, range]:
+    """Name -> clients for whom the party acts: one party for each client, or `links` for all.
+
+    With `links`, party k acts for the clients `clients * k // links` and on, such as
+    `clients-0-49999` and `clients-50000-99999`; its certificate proves its own name, so the servers
+    have to believe that it keeps its clients apart.
+
+    Raises:
+        ValueError: `clients` < 1, or `links` is not in [1, clients].
+    """
+    integer("clients", clients, 1)
+    if links is None:
+        return {client_name(i): range(i, i + 1) for i in range(clients)}
+    integer("links", links, 1, clients)
+    ends = [clients * k // links for k in range(links + 1)]
+    return {
+        f"clients-{begin}-{end - 1}": range(begin, end)
+        for begin, end in zip(ends, ends[1:], strict=False)
+    }
+
+
+def carried(name: str) -> range:
+    """The clients for whom party `name` acts: none for servers and the operator."""
+    role, *numbers = name.split("-")
+    if role not in ("client", "clients"):
+        return range(0)
+    return range(int(numbers[0]), int(numbers[-1]) + 1)
+
+
 def server_name(number: int) -> str:
     """The name of intermediate server `number`, counted from 0."""
     return f"server-{number}"
+
+
+def number_of(role: str, names: Iterable[str], nobody: int) -> int:
+    """The number of the first of `names` that is a `role` with a number; `nobody` if none is."""
+    begin = f"{role}-"
+    found = (int(name.removeprefix(begin)) for name in names if name.startswith(begin))
+    return next(found, nobody)
 
 
 def server_names(servers: int) -> list[str]:
@@ -55,7 +97,14 @@ def server_names(servers: int) -> list[str]:
     return [server_name(number) for number in range(servers)]
 
 
-def issue(folder: str | os.PathLike[str], *, servers: int, clients: int, days: float = 7.0) -> None:
+def issue(
+    folder: str | os.PathLike[str],
+    *,
+    servers: int,
+    clients: int,
+    links: int | None = None,
+    days: float = 7.0,
+) -> None:
     """Make an authority and a certificate for every party, and forget the authority's key.
 
     Writes `authority.pem` and, for each party, `<name>.pem` with its private key and certificate,
@@ -65,14 +114,16 @@ def issue(folder: str | os.PathLike[str], *, servers: int, clients: int, days: f
         folder: made if missing; must hold none of the files.
         servers: m >= 2 intermediate servers, `server-0`, …, or 0.
         clients: n >= 1 clients, `client-0`, …
+        links: where given, so many parties act for all clients, see `client_links`.
         days: how long the certificates are good for, > 0.
 
     Raises:
         ValueError: an argument out of range.
-        FileExistsError: `folder` holds such files; nothing is overwritten.
+        FileExistsError: `folder` holds such files; nothing is written.
+        PermissionError: everybody may write to `folder`, and put files of their own in the place of these.
     """
     between = server_names(servers)
-    integer("clients", clients, 1)
+    callers = client_links(clients, links)
     place = Path(folder)
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
     begin = datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=5)  # clocks differ
@@ -82,7 +133,14 @@ def issue(folder: str | os.PathLike[str], *, servers: int, clients: int, days: f
         raise ValueError(f"days must be below a few thousand years, got {days!r}") from None
     names = {PARAMETERS: [_ACCEPTS], OPERATOR: [_OPENS]}
     names |= {name: [_ACCEPTS, _OPENS] for name in between}
-    names |= {client_name(number): [_OPENS] for number in range(clients)}
+    names |= {name: [_OPENS] for name in callers}
+
+    mode = place.stat().st_mode
+    if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+        raise PermissionError(f"folder must not be writable by everybody, got {place}")
+    files = [place / AUTHORITY, *(place / f"{name}.pem" for name in names)]
+    if there := [path for path in files if path.exists()]:
+        raise FileExistsError(f"folder must hold none of the files, got {there[0]}")
 
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "secure aggregation authority")])
@@ -130,6 +188,7 @@ def context(folder: str | os.PathLike[str], name: str, *, accepting: bool) -> ss
     tls.verify_mode = ssl.CERT_REQUIRED
     tls.check_hostname = not accepting
     if accepting:
+        tls.set_alpn_protocols([QUESTION])  # callers that want to take part name no protocol
         tls.num_tickets = 0  # connections stay open: nothing to resume
     file, root = Path(folder, f"{name}.pem"), Path(folder, AUTHORITY)
     for path in (file, root):

@@ -21,15 +21,16 @@ from repro.secagg.channel import Channel, ChannelError, connect
 from repro.secagg.frames import (
     DIGEST_BYTES,
     LARGEST,
+    MODEL_DIGEST_BYTES,
     NONCE_BYTES,
     REAL,
     SHORT,
-    WORD,
     Frame,
     Kind,
     Order,
     Traffic,
     checksum,
+    model_digest,
     words,
 )
 from repro.secagg.ring import Elements, Ring
@@ -133,14 +134,14 @@ class Party(Closing):
             raise ChannelError(f"{self.name} is not connected with {peer}")
         return self.channels[peer]
 
-    def _done(self, peer: str, number: int) -> None:
-        """Say that nothing follows for this round.
+    def _done(self, peer: str, number: int, digest: bytes = b"") -> None:
+        """Say that nothing follows for this round, and to a server which model this was for.
 
         A server that does not receive it does not count this party, and the round fails. The
         parameter server reports the reason, so an error is not raised here.
         """
         with suppress(ChannelError):
-            self._to(peer).send(Kind.DONE, number)
+            self._to(peer).send(Kind.DONE, number, digest)
 
     def _answer(self, kind: Kind, deadline: float | None) -> Frame:
         """The parameter server's next frame.
@@ -163,7 +164,83 @@ class Party(Closing):
         return frame
 
 
-class Client(Party):
+class Sender(Party):
+    """What a client, and a party that acts for many clients, have in common.
+
+    Args:
+        name: of this party.
+        folder, servers, parameters, time_limit: see `Client`.
+
+    Attributes:
+        digest: of the model of the latest round (`frames.model_digest`). The servers compare it
+            with those of the others; clients may as well, by other ways.
+
+    Raises:
+        ValueError: an argument out of range, or no certificate in `folder`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        folder: str | os.PathLike[str],
+        *,
+        servers: Sequence[Address],
+        parameters: Address,
+        time_limit: float,
+    ) -> None:
+        addresses = dict(zip(server_names(len(servers)), servers, strict=True))
+        self._servers = list(addresses)
+        self._receivers = self._servers or [PARAMETERS]
+        self.digest = bytes(MODEL_DIGEST_BYTES)
+        addresses[PARAMETERS] = parameters
+        super().__init__(name, folder, addresses, time_limit)
+
+    def model(self, wait: float | None = None) -> tuple[int, NDArray[np.float64]]:
+        """Wait for the next round.
+
+        Args:
+            wait: seconds, >= 0; None for as long as the parameter server is there.
+
+        Returns:
+            The number of the round and the broadcast model, shape (parameters,).
+
+        Raises:
+            RoundError: the round before has failed, or no model came in time.
+        """
+        with self._or_failed():
+            frame = self._answer(Kind.MODEL, None if wait is None else time.monotonic() + wait)
+            if len(frame.payload) % REAL.itemsize:
+                raise ChannelError(f"{PARAMETERS} sent a model of {len(frame.payload)} bytes")
+        self.digest = model_digest(frame.round, frame.payload)
+        return frame.round, np.frombuffer(frame.payload, REAL).astype(np.float64)
+
+    def uplinks(self) -> list[Channel]:
+        """The connections over which the shares, or the vectors, are sent."""
+        return [link for name, link in self.channels.items() if name in self._receivers]
+
+    def _give(self, number: int, shares: Sequence[NDArray], first: int | None = None) -> None:
+        """Send each receiver its share, or the shares of clients `first` and on.
+
+        Raises:
+            ChannelError: a server has left or is too slow. The parameter server has been told.
+        """
+        for name, one in zip(self._receivers, shares, strict=True):
+            kind = Kind.KEY if one.dtype == np.uint8 else Kind.VECTOR
+            plain = np.ascontiguousarray(one, one.dtype.newbyteorder("<"))
+            try:
+                self._to(name).send(kind, number, plain.data, first)
+            except ChannelError as problem:
+                reason = f"{name}: {problem}".encode()[:SHORT]
+                self._to(PARAMETERS).send(Kind.FAIL, number, reason)
+                raise
+
+    def _finish(self, number: int) -> None:
+        """Say to each receiver that this was all."""
+        for name in self._receivers:
+            self._done(name, number, self.digest if self._servers else b"")
+
+
+class Client(Sender):
     """Client `number`, which holds a vector.
 
     A round of a client: `connect`, `model`, (compute), `submit`. The next call of `model` raises
@@ -190,39 +267,20 @@ class Client(Party):
         parameters: Address,
         time_limit: float = 30.0,
     ) -> None:
-        integer("number", number, 0)
-        addresses = dict(zip(server_names(len(servers)), servers, strict=True))
-        self._receivers = list(addresses) or [PARAMETERS]
-        addresses[PARAMETERS] = parameters
-        super().__init__(client_name(number), folder, addresses, time_limit)
-
-    def model(self, wait: float | None = None) -> tuple[int, NDArray[np.float64]]:
-        """Wait for the next round.
-
-        Args:
-            wait: seconds, >= 0; None for as long as the parameter server is there.
-
-        Returns:
-            The number of the round and the broadcast model, shape (parameters,).
-
-        Raises:
-            RoundError: the round before has failed, or no model came in time.
-        """
-        with self._or_failed():
-            frame = self._answer(Kind.MODEL, None if wait is None else time.monotonic() + wait)
-            if len(frame.payload) % REAL.itemsize:
-                raise ChannelError(f"{PARAMETERS} sent a model of {len(frame.payload)} bytes")
-        return frame.round, np.frombuffer(frame.payload, REAL).astype(np.float64)
+        name = client_name(integer("number", number, 0))
+        super().__init__(
+            name, folder, servers=servers, parameters=parameters, time_limit=time_limit
+        )
 
     def submit(self, number: int, shares: Sequence[NDArray]) -> None:
         """Send one share to every server, or the one vector to the parameter server.
 
         When the last share has been sent, every receiver gets a DONE. Servers count a client only
-        then.
+        then, and only if all clients were sent the same model.
 
         Args:
             number: the round.
-            shares: for each server either a key (uint8, shape (16,)) or elements (uint64).
+            shares: for each server either a key (uint8, shape (16,)) or elements of the ring.
 
         Raises:
             ValueError: not as many shares as receivers; nothing is sent.
@@ -233,21 +291,8 @@ class Client(Party):
                 f"shares must hold one for each of {', '.join(self._receivers)}, got {len(shares)}"
             )
         with self._or_failed():
-            for name, one in zip(self._receivers, shares, strict=True):
-                kind = Kind.KEY if one.dtype == np.uint8 else Kind.VECTOR
-                plain = np.ascontiguousarray(one, one.dtype if kind == Kind.KEY else WORD)
-                try:
-                    self._to(name).send(kind, number, plain.data)
-                except ChannelError as problem:
-                    reason = f"{name}: {problem}".encode()[:SHORT]
-                    self._to(PARAMETERS).send(Kind.FAIL, number, reason)
-                    raise
-            for name in self._receivers:
-                self._done(name, number)
-
-    def uplinks(self) -> list[Channel]:
-        """The connections over which the shares, or the vectors, are sent."""
-        return [link for name, link in self.channels.items() if name in self._receivers]
+            self._give(number, shares)
+            self._finish(number)
 
 
 class Operator(Party):
@@ -304,7 +349,7 @@ class Operator(Party):
             if self._order is None:
                 raise ChannelError(f"{PARAMETERS} sent a sum while no order was open")
             (digest, size, ring), self._order = self._order, None
-            length = DIGEST_BYTES + 8 * size
+            length = DIGEST_BYTES + ring.dtype.itemsize * size
             if len(frame.payload) != length:
                 raise ChannelError(
                     f"{PARAMETERS} sent a sum of {len(frame.payload)} bytes, where {length} were "
@@ -313,7 +358,7 @@ class Operator(Party):
             if frame.payload[:DIGEST_BYTES] != digest:
                 raise ChannelError(f"{PARAMETERS} sent the sum of another order")
             try:
-                total = ring.elements("sum", words(memoryview(frame.payload)[DIGEST_BYTES:]))
+                total = ring.elements("sum", words(memoryview(frame.payload)[DIGEST_BYTES:], ring))
             except ValueError as problem:
                 raise ChannelError(f"{PARAMETERS} sent no elements: {problem}") from problem
         return frame.round, total

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from repro._validate import integer, nonnegative
-from repro.secagg.ring import Z64, Elements, Ring
+from repro.secagg.ring import Z32, Z64, Elements, Ring
 from repro.secagg.stream import CHUNK
 
 _EASY = 2**51
@@ -117,11 +117,11 @@ class FixedPoint:
             clients: number of encoded values that will be added up in one place, >= 1.
             noise: whole numbers added to the rounded values, in units, of the same shape: int64,
                 such as `discrete_laplace` draws.
-            out: a contiguous uint64 array of the shape of `values` to write to (its content is
+            out: a contiguous array of the ring's dtype and the shape of `values` (its content is
                 lost when there is an error); a new one is made when left out.
 
         Returns:
-            uint64 elements of the ring, of the shape of `values`.
+            Elements of the ring, of the shape of `values`.
 
         Raises:
             ValueError: a value (with its noise) is nan, infinite or beyond `limit(clients)`; the
@@ -131,12 +131,15 @@ class FixedPoint:
         array = real_array("values", values)
         if noise is not None:
             noise = _whole(noise, array.shape).reshape(-1)
-        out = np.empty(array.shape, np.uint64) if out is None else _place(out, array.shape)
+        dtype = self.ring.dtype
+        out = np.empty(array.shape, dtype) if out is None else _place(out, array.shape, dtype)
         flat, result = array.reshape(-1), out.reshape(-1)
         buffer = np.empty(min(CHUNK, max(1, flat.size)))
+        narrow = None if dtype == np.uint64 else np.empty(buffer.size, np.int64)
         for start in range(0, flat.size, CHUNK):
             piece = flat[start : start + CHUNK]
-            rounded = result[start : start + CHUNK].view(np.int64)
+            target = result[start : start + CHUNK]
+            rounded = target.view(np.int64) if narrow is None else narrow[: piece.size]
             if not self._round(piece, buffer[: piece.size], rounded, units):
                 self._refuse(array, clients)
             if noise is not None:
@@ -144,7 +147,10 @@ class FixedPoint:
                 if not _fits(rounded, added, units):
                     self._refuse(array, clients, noise)
                 rounded += added
-            self.ring.embed(rounded)
+            if narrow is None:
+                self.ring.embed(rounded)
+            else:
+                target[...] = self.ring.embed(rounded)
         return out
 
     def decode(self, elements: Elements) -> NDArray[np.float64]:
@@ -153,7 +159,7 @@ class FixedPoint:
         Elements above half of the modulus are negative numbers.
 
         Raises:
-            ValueError: `elements` is no uint64 array of elements of the ring.
+            ValueError: `elements` is no array of elements of the ring.
         """
         return self.ring.centre(elements) / self.scale
 
@@ -201,6 +207,23 @@ class FixedPoint:
         return f"{self.decimals} decimals" if self.bits is None else f"{self.bits} bits"
 
 
+def narrowest(units: int, clients: int) -> Ring:
+    """Of the rings modulo 2^32 and 2^64, the smaller one that holds sums exactly.
+
+    Args:
+        units: the largest |value| of a client with its noise, in units, >= 1.
+        clients: how many are added up, >= 1.
+
+    Raises:
+        ValueError: an argument out of range, or neither ring is large enough.
+    """
+    needed = integer("units", units, 1) * integer("clients", clients, 1)
+    for ring in (Z32, Z64):
+        if needed <= ring.half:
+            return ring
+    raise ValueError(f"units times clients must be at most {Z64.half}, got {needed}")
+
+
 def _float_below(whole: int) -> float:
     """The largest float64 that is not above `whole`."""
     near = float(whole)
@@ -229,10 +252,10 @@ def _whole(noise: object, shape: tuple[int, ...]) -> NDArray[np.int64]:
     return np.ascontiguousarray(noise)
 
 
-def _place(out: Elements, shape: tuple[int, ...]) -> Elements:
-    if out.dtype != np.uint64 or out.shape != shape or not out.flags.c_contiguous:
+def _place(out: Elements, shape: tuple[int, ...], dtype: np.dtype) -> Elements:
+    if out.dtype != dtype or out.shape != shape or not out.flags.c_contiguous:
         raise ValueError(
-            f"out must be a contiguous uint64 array of shape {shape}, "
+            f"out must be a contiguous {dtype} array of shape {shape}, "
             f"got {out.dtype} of shape {out.shape}"
         )
     return out

@@ -26,12 +26,16 @@ from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
+
+from repro.secagg.ring import Elements, Ring
 
 _HEADER = struct.Struct(">4sBBxxQIIQQ16s")
 _CHECK = struct.Struct(">I")
 _ORDER = struct.Struct("<QQ")
-_MAGIC, _VERSION = b"rpSA", 3
+_MAGIC = b"rpSA"
+
+VERSION = 4
+"""Of this protocol; parties of different versions refuse each other's frames."""
 
 NOBODY = 2**32 - 1
 """Stands for the number of a client or server where there is none."""
@@ -46,11 +50,16 @@ NONCE_BYTES = DIGEST_BYTES = 16
 SHORT = 1024
 """Payload bytes that any party may send: more than any message without numbers needs."""
 
+MODEL_DIGEST_BYTES = 32
+
 LARGEST = 2**27
 """The largest number of elements in a vector (1 GiB)."""
 
-WORD, REAL = np.dtype("<u8"), np.dtype("<f8")
-"""How elements and models are written."""
+TOGETHER = 2**23
+"""Bytes of payload up to which a party that acts for many clients puts their shares together."""
+
+REAL = np.dtype("<f8")
+"""How models are written; elements: see `Ring.written`."""
 
 
 class FrameError(ValueError):
@@ -65,23 +74,23 @@ class Kind(enum.IntEnum):
     OPEN = 3  # parameter server to servers: take shares (`Order`)
     OPENED = 4  # server to parameter server: ready
     MODEL = 5  # parameter server to clients: the round's model (float64 each)
-    KEY = 6  # client to server: a share as its key (16 bytes)
-    VECTOR = 7  # client to server: a share in full (uint64 each)
-    PARTIAL = (
-        8  # server to parameter server: sum of shares (uint64 each, then a bit for each client)
-    )
-    SUM = 9  # parameter server to operator: sum of all (digest of its START, uint64 each)
+    KEY = 6  # client to server: a share as its key (16 bytes), or those of several clients in turn
+    VECTOR = 7  # client to server: a share in full (its elements), likewise
+    PARTIAL = 8  # server to parameter server: sum of shares (elements, then a bit for each client)
+    SUM = 9  # parameter server to operator: sum of all (digest of its START, elements)
     FAIL = 10  # anybody: the round is over, and why (text)
     TRAFFIC = 11  # operator and parameter server: question and answer about bytes sent (JSON)
-    DONE = 12  # after a START, a share or a vector, a PARTIAL: nothing follows for this round
+    DONE = 12  # after a START, a share or a vector, a PARTIAL: nothing follows for this round; from
+    # a client to a server: with the digest of the model that the client was sent
     PROBE = 13  # to a party that has been silent for long: are you there?
     ALIVE = 14  # the answer to a PROBE
+    STATUS = 15  # the answer to a caller that only asks: version, settings, time (JSON)
 
 
 NUMBERS = frozenset({Kind.MODEL, Kind.KEY, Kind.VECTOR, Kind.PARTIAL, Kind.SUM})
 """Kinds whose payload counts as payload in `Traffic`; all bytes count as bytes on the wire."""
 
-EMPTY = frozenset({Kind.WELCOME, Kind.OPENED, Kind.DONE, Kind.PROBE, Kind.ALIVE})
+EMPTY = frozenset({Kind.WELCOME, Kind.OPENED, Kind.PROBE, Kind.ALIVE})
 """Kinds without a payload."""
 
 
@@ -93,12 +102,15 @@ class Frame:
         kind: see `Kind`.
         round: the round that it belongs to, 0 for none.
         payload: what it carries.
+        client: the number of the client that it is about, or of the first of several; `NOBODY` for
+            none.
         digest: `checksum` of the payload; that of a START names the order.
     """
 
     kind: Kind
     round: int
     payload: bytearray
+    client: int
     digest: bytes
 
     @property
@@ -155,7 +167,7 @@ class Header(NamedTuple):
 
     def pack(self) -> bytes:
         """As bytes, with their checksum."""
-        start = _HEADER.pack(_MAGIC, _VERSION, *self)
+        start = _HEADER.pack(_MAGIC, VERSION, *self)
         return start + _CHECK.pack(zlib.crc32(start))
 
     @classmethod
@@ -163,14 +175,18 @@ class Header(NamedTuple):
         """From bytes.
 
         Raises:
-            FrameError: they are no header, or an altered one.
+            FrameError: they are no header, an altered one, or one of another version.
         """
         start, (check,) = written[: _HEADER.size], _CHECK.unpack(written[_HEADER.size :])
         magic, version, *rest = _HEADER.unpack(start)
-        if magic != _MAGIC or version != _VERSION:
+        if magic != _MAGIC:
             raise FrameError("something that is no frame of this protocol")
         if zlib.crc32(start) != check:
             raise FrameError("an altered frame: the header's checksum differs")
+        if version != VERSION:
+            raise FrameError(
+                f"a frame of version {version} of the protocol, where {VERSION} is spoken"
+            )
         return cls(*rest)
 
 
@@ -210,9 +226,9 @@ class Order(NamedTuple):
         return cls(size, modulus)
 
 
-def words(payload: bytes | bytearray | memoryview) -> NDArray[np.uint64]:
-    """The numbers in a payload, whose length is a multiple of 8 bytes."""
-    return np.frombuffer(payload, WORD).astype(np.uint64, copy=False)
+def words(payload: bytes | bytearray | memoryview, ring: Ring) -> Elements:
+    """The numbers in a payload, whose length is a multiple of an element's."""
+    return np.frombuffer(payload, ring.written).astype(ring.dtype, copy=False)
 
 
 def printable(text: str) -> str:
@@ -220,6 +236,16 @@ def printable(text: str) -> str:
     return "".join(
         one if one.isprintable() else one.encode("unicode_escape").decode() for one in text
     )
+
+
+def model_digest(number: int, model: bytes | bytearray | memoryview) -> bytes:
+    """SHA-256 of the model of round `number`, as MODEL_DIGEST_BYTES bytes.
+
+    Whole, since a parameter server could look for two models with the same half of a digest.
+    """
+    begin = hashlib.sha256(b"repro.secagg model" + number.to_bytes(8, "big"))
+    begin.update(model)
+    return begin.digest()
 
 
 def checksum(payload: bytes | bytearray | memoryview) -> bytes:

@@ -11,12 +11,13 @@ every connection. A thread of its own reads on and answers a PROBE meanwhile.
 
 from __future__ import annotations
 
+import json
 import os
 import queue
 import socket
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from repro._validate import positive
 from repro.secagg.acceptor import Acceptor
@@ -32,7 +33,7 @@ _HANDSHAKES = 64
 """Unfinished handshakes with strangers, besides one with every party that is expected."""
 
 _AHEAD = 2
-"""Frames of a party that wait to be acted on: a share and its DONE."""
+"""Frames of a party that wait to be acted on: a share and its DONE, or shares of many clients."""
 
 
 class Fault(Exception):
@@ -60,6 +61,7 @@ class Node:
         listener: a listening socket.
         expected: names of the parties that may connect.
         time_limit: seconds allowed for each step of a round, > 0.
+        settings: what else to answer to a caller that only asks; all parties must agree on them.
 
     Raises:
         ValueError: `time_limit` out of range, or no certificate in `folder`.
@@ -72,10 +74,12 @@ class Node:
         listener: socket.socket,
         expected: Collection[str],
         time_limit: float,
+        settings: Mapping[str, object],
     ) -> None:
         self.name, self.folder, self.expected = name, folder, frozenset(expected)
         self.time_limit = float(positive("time_limit", time_limit))
         self.peers: dict[str, Channel] = {}
+        self._settings = {**settings, "name": name, "time_limit": self.time_limit}
         self._inbox: queue.SimpleQueue[
             tuple[Channel, Frame | ChannelError | None, threading.Semaphore]
         ] = queue.SimpleQueue()
@@ -172,8 +176,10 @@ class Node:
         if replaced:
             raise Replaced(f"{name} opened another connection", name)
 
-    def _admit(self, sock: socket.socket) -> Channel:
+    def _admit(self, sock: socket.socket) -> Channel | None:
         """The channel of a caller that proves a name that is expected here.
+
+        None for a caller that only asks about this server, and has been answered (see `doctor`).
 
         Raises:
             ChannelError: it does not.
@@ -186,6 +192,11 @@ class Node:
             reason = f"{self.name} does not expect {channel.peer!r}"
             channel.send(Kind.FAIL, 0, reason.encode())
             raise ChannelError(reason)
+        if channel.asks:  # takes no part in anything, and replaces no connection of this name
+            answer = json.dumps({**self._settings, "time": time.time()})
+            channel.send(Kind.STATUS, 0, answer.encode())
+            channel.close()
+            return None
         return channel
 
     def _serve(self, channel: Channel) -> None:

@@ -10,6 +10,7 @@ stream (see `KeyStream`).
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -65,6 +66,27 @@ def discrete_laplace(
     for start in range(0, flat.size, _BATCH):
         _fill(flat[start : start + _BATCH], ratio.numerator, ratio.denominator, coins)
     return out
+
+
+def noise_tail(scale: float, draws: int, *, failure: float = 2.0**-40) -> int:
+    """A t such that one of `draws` numbers of `discrete_laplace` is beyond -t, …, t only rarely.
+
+    What a ring must have room for: the values' units plus t for every client (`narrowest`).
+
+    Args:
+        scale: in units, > 0.
+        draws: of all clients and coordinates together, >= 1.
+        failure: the probability that is allowed, in (0, 1).
+
+    Raises:
+        ValueError: an argument out of range.
+
+    Source: P(|n| > t) <= 2 exp(-t / scale), and the union bound.
+    """
+    scale, failure = float(positive("scale", scale)), float(positive("failure", failure))
+    if failure >= 1:
+        raise ValueError(f"failure must be in (0, 1), got {failure!r}")
+    return math.ceil(scale * math.log(2 * integer("draws", draws, 1) / failure))
 
 
 def _fill(out: NDArray[np.int64], t: int, s: int, coins: _Coins) -> None:

@@ -10,15 +10,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from repro._validate import integer
-from repro.secagg.certificates import OPERATOR, client_name, server_names
+from repro.secagg.certificates import OPERATOR, client_links, client_name, server_names
 from repro.secagg.channel import Channel
 from repro.secagg.frames import (
     LARGEST,
     NONCE_BYTES,
     ORDER_BYTES,
     SHORT,
-    WORD,
     Frame,
     FrameError,
     Kind,
@@ -32,6 +30,9 @@ from repro.secagg.shares import reconstruct
 
 _MODEL = ORDER_BYTES + NONCE_BYTES
 """Where the model begins in a START."""
+
+_NAMED = 20
+"""Clients that a message names."""
 
 _JUMP = 2**32
 """By how much the last round that a server reports can raise the number of the next round.
@@ -55,8 +56,9 @@ class ParameterServer(Node):
     Without intermediate servers (federated learning without secret sharing) the clients send their
     vectors here, and the sum is sent only if all n vectors came; this server sees each vector.
 
-    A malicious parameter server can send each client another model and so single out a client.
-    Clients that want to rule this out compare digests of the models that they received.
+    A malicious parameter server can send a client another model, to single it out. The intermediate
+    servers compare the digests of the models that the clients were sent, and an honest one gives no
+    sum where they differ. A bad model that all clients are sent alike, nobody here notices.
 
     A sum, a vector or a START is taken with the DONE that follows it. So a second copy before that
     DONE always ends the round.
@@ -66,6 +68,7 @@ class ParameterServer(Node):
         listener: a listening socket, for servers, clients and the operator.
         servers: m >= 2, or 0 for no sharing.
         clients: n >= 1.
+        links: as for `IntermediateServer`; only where there are servers.
         ring: of the shares.
         time_limit: seconds, > 0, for each step: until all parties are connected, until all servers
             are open, and (twice that) until all sums have come.
@@ -83,24 +86,30 @@ class ParameterServer(Node):
         *,
         servers: int,
         clients: int,
+        links: int | None = None,
         ring: Ring,
         time_limit: float,
     ) -> None:
         self._servers = server_names(servers)
-        self._clients = [client_name(i) for i in range(integer("clients", clients, 1))]
+        if links is not None and not self._servers:
+            raise ValueError(f"links must be None where servers is 0, got {links!r}")
+        self._clients = list(client_links(clients, links))
+        self._count = clients
         self._sources = self._servers or self._clients  # of what is added up here
         self._ring = ring
         self._last = 0
         self._size = 0  # elements of a vector in the open round
         self._traffic: dict[str, Traffic] = {}
         everybody = {OPERATOR, *self._servers, *self._clients}
-        super().__init__("parameters", folder, listener, everybody, time_limit)
+        settings = {"clients": clients, "links": links, "modulus": ring.modulus}
+        super().__init__("parameters", folder, listener, everybody, time_limit, settings)
 
     def allowance(self, name: str) -> int:
         """The operator may send a model; a server its sum, or a client its vector, in a round."""
         if name == OPERATOR:
             return _MODEL + 8 * LARGEST
-        return SHORT + 8 * self._size if name in self._sources else SHORT
+        whole = SHORT + self._ring.dtype.itemsize * self._size + self._count // 8
+        return whole if name in self._sources else SHORT
 
     def run(self) -> None:
         """Serve until the process ends."""
@@ -127,7 +136,7 @@ class ParameterServer(Node):
         number = self._last = self._last + 1
         operator = self.peers[OPERATOR]
         try:
-            total = self._run_round(number, start.payload).astype(WORD, copy=False)
+            total = self._run_round(number, start.payload).astype(self._ring.written, copy=False)
             self.send(OPERATOR, Kind.SUM, number, b"".join((start.digest, total.data.cast("B"))))
         except Fault as fault:
             self._fail(number, str(fault), operator)
@@ -222,16 +231,19 @@ class ParameterServer(Node):
         Raises:
             Fault: wrong length, a sum without some clients, or numbers outside the ring.
         """
-        body, whose = memoryview(payload)[: 8 * self._size], payload[8 * self._size :]
-        count = len(self._clients) if self._servers else 0
-        if len(payload) != 8 * self._size + -(-count // 8):
+        length = self._ring.dtype.itemsize * self._size
+        body, whose = memoryview(payload)[:length], payload[length:]
+        count = self._count if self._servers else 0
+        if len(payload) != length + -(-count // 8):
             raise Fault(f"{name} sent a sum of {len(payload)} bytes for {self._size} elements")
         present = np.unpackbits(np.frombuffer(whose, np.uint8), count=count)
         if not present.all():
-            lacking = ", ".join(self._clients[i] for i in np.flatnonzero(present == 0))
+            absent = np.flatnonzero(present == 0)
+            lacking = ", ".join(map(client_name, absent[:_NAMED]))
+            lacking += f" and {absent.size - _NAMED} more" if absent.size > _NAMED else ""
             raise Fault(f"{name} summed without {lacking}: the servers' sums do not fit together")
         try:
-            return self._ring.elements("sum", words(body))
+            return self._ring.elements("sum", words(body, self._ring))
         except ValueError as problem:
             raise Fault(f"{name} sent no elements: {problem}") from problem
 

@@ -30,7 +30,7 @@ class Shares:
     Attributes:
         keys: uint8, shape (clients, m - 1, 16); key (i, j) expands to client i's share for
             server j.
-        last: uint64, shape (clients, parameters): the shares of the last server.
+        last: elements, shape (clients, parameters): the shares of the last server.
         ring: where they add up.
     """
 
@@ -49,7 +49,7 @@ class Shares:
 
     def expanded(self) -> Elements:
         """All shares in full, shape (m, clients, parameters), as in the paper's Algorithm 1."""
-        full = np.empty((self.servers, *self.last.shape), np.uint64)
+        full = np.empty((self.servers, *self.last.shape), self.ring.dtype)
         for client, keys in enumerate(self.keys):  # every key has a stream of its own
             for server, key in enumerate(keys):
                 KeyStream(key, self.ring).fill(full[server, client])
@@ -92,8 +92,8 @@ def share(
         keys = new_keys(*wanted[:2])
     elif np.shape(keys) != wanted or np.asarray(keys).dtype != np.uint8:
         raise ValueError(f"keys must be uint8 of shape {wanted}, got shape {np.shape(keys)}")
-    last = encoded if overwrite else np.empty(encoded.shape, np.uint64)
-    buffer = np.empty(min(CHUNK, max(1, encoded.shape[1])), np.uint64)
+    last = encoded if overwrite else np.empty(encoded.shape, ring.dtype)
+    buffer = np.empty(min(CHUNK, max(1, encoded.shape[1])), ring.dtype)
     for row, result, own in zip(encoded, last, keys, strict=True):  # every client has its own keys
         streams = [KeyStream(key, ring) for key in own]
         for start in range(0, row.size, CHUNK):
@@ -107,7 +107,7 @@ def share(
 
 def add_expanded(total: Elements, key: bytes | memoryview | NDArray[np.uint8], ring: Ring) -> None:
     """Add the share that follows from `key` to the vector `total`, in place."""
-    stream, buffer = KeyStream(key, ring), np.empty(min(CHUNK, max(1, total.size)), np.uint64)
+    stream, buffer = KeyStream(key, ring), np.empty(min(CHUNK, max(1, total.size)), ring.dtype)
     for start in range(0, total.size, CHUNK):
         out = total[start : start + CHUNK]
         mask = buffer[: out.size]
@@ -125,7 +125,7 @@ def reconstruct(shares: Elements, ring: Ring = Z64) -> Elements:
         Elements of shape (…).
 
     Raises:
-        ValueError: no uint64 array, or a number outside the ring.
+        ValueError: no array of elements, or a number outside the ring.
 
     Source: ddpsa, Algorithm 1 (reconstruction) and equation (10).
     """

@@ -63,7 +63,7 @@ class KeyStream:
 
     def take(self, size: int) -> Elements:
         """The next `size` numbers."""
-        out = np.empty(size, np.uint64)
+        out = np.empty(size, self._ring.dtype)
         self.fill(out)
         return out
 
@@ -80,7 +80,7 @@ class KeyStream:
         self._fill(out[kept.size :])
 
     def _words(self, out: Elements) -> None:
-        """The next 64-bit words of the key stream, little-endian."""
+        """The next words of the key stream, as wide as an element, little-endian."""
         self._cipher.update_into(_ZEROS[: out.nbytes], out.view(np.uint8).data)
         if not np.little_endian:
             out.byteswap(inplace=True)

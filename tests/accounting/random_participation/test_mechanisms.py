@@ -17,7 +17,9 @@ from repro.accounting import (
     PoissonGaussian,
     RandomParticipation,
     WeakClientSampling,
+    compose,
 )
+from repro.accounting.random_participation import mechanisms
 
 DIRECTIONS = ("remove", "add")
 
@@ -296,8 +298,41 @@ def test_both_directions_means_the_worse_one():
         np.testing.assert_array_equal(mechanism.delta(EPSILON, method=method), np.maximum(*ways))
 
 
-def test_lower_survives_large_clients():
-    """Memory: grid times counts must not be held at once."""
-    mechanism = RandomParticipation(1.0, p=0.1, q=0.001, samples_per_client=100_000)
+@pytest.mark.parametrize(("d", "q"), [(100_000, 0.001), (10**8, 0.5), (10**8, 1e-6)])
+def test_lower_survives_large_clients(d, q):
+    """Memory and time: grid times counts must not be held at once, nor all counts of very many records used."""
+    mechanism = RandomParticipation(1.0, p=0.1, q=q, samples_per_client=d)
     lower, upper = (mechanism.delta(0.1, method=m) for m in ("lower", "upper"))
-    assert lower == pytest.approx(upper, rel=1e-3)
+    assert lower <= upper and lower == pytest.approx(upper, rel=1e-3)
+
+
+def test_compositions_of_very_large_clients_use_as_few_records_as_tell(monkeypatch):
+    """A silo of ten million records took minutes and gigabytes; participation is as good as disclosed."""
+    silo = RandomParticipation(2.0, p=0.7, q=0.5, samples_per_client=10**7)
+    used, real = [], mechanisms.pair_masses
+
+    def noted(s, p, q, d, cosine):
+        used.append(d)
+        assert d <= 10_000
+        return real(s, p, q, d, cosine)
+
+    monkeypatch.setattr(mechanisms, "pair_masses", noted)
+    lower = compose(silo, 6).epsilon(1e-5, method="lower")
+    assert used
+    disclosed = compose(WeakClientSampling(2.0, p=0.7, q=0.5), 6).epsilon(1e-5)
+    assert lower <= compose(silo, 6).epsilon(1e-5) <= disclosed * (1 + 1e-9)
+    assert lower == pytest.approx(disclosed, rel=2e-3)
+
+
+@pytest.mark.parametrize("q", [0.9, 0.05, 1e-4])
+@pytest.mark.parametrize("s", [0.03, 1.0, 300.0])
+def test_records_beyond_those_that_tell_add_nothing_to_what_is_attained(monkeypatch, s, q):
+    """The explicit pair with few records is as good as that with all of them."""
+    every = RandomParticipation(s, p=0.3, q=q, samples_per_client=20_000)
+    epsilon = 0.1 / s
+    monkeypatch.setattr(mechanisms, "_ALWAYS", 20_000)
+    whole = np.array([every.delta(epsilon, method="lower", direction=w) for w in DIRECTIONS])
+    monkeypatch.setattr(mechanisms, "_ALWAYS", 1)
+    few = np.array([every.delta(epsilon, method="lower", direction=w) for w in DIRECTIONS])
+    np.testing.assert_allclose(few, whole, rtol=1e-3)
+    assert (few <= every.delta(epsilon)).all()

@@ -89,3 +89,18 @@ def test_every_client_holds_the_same_number_of_records():
 def test_uneven_deals_are_refused(clients, batches):
     with pytest.raises(ValueError, match="clients|batches"):
         Federation.deal(data(), clients, batches)
+
+
+def test_many_clients_need_no_matrix_of_who_holds_what():
+    """One block for each client: no matrix is made, and the sums are bit for bit those with one."""
+    clients, training = np.array([60, 60]), data(600)
+    federation = Federation.deal(training, clients, 2)
+    assert federation.membership(clients) is None
+    matrix = np.broadcast_to(np.eye(60), (2, 60, 60))
+    assert federation.membership(np.array([60, 30])).shape == (2, 60, 60)
+    models = np.random.default_rng(0).normal(0, 2, (2, 2, 3))
+    for part in range(2):
+        found = clipped_sums(federation, models, [0.5, math.inf], None, part)
+        np.testing.assert_array_equal(
+            found, clipped_sums(federation, models, [0.5, math.inf], matrix, part)
+        )

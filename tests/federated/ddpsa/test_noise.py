@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from repro.federated.ddpsa import noise
 from repro.federated.ddpsa.noise import NoiseStreams
 
 
@@ -33,3 +34,15 @@ def test_a_stream_is_the_same_for_all_who_use_it():
     series = np.array(first)[:, :, [0, 1, 3]].transpose(1, 2, 0, 3, 4).reshape(6, -1)
     correlation = np.corrcoef(series) - np.eye(6)
     assert np.abs(correlation).max() < 5 / math.sqrt(series.shape[1])
+
+
+def test_many_clients_draw_fewer_rounds_at_a_time(monkeypatch):
+    """Laplace noise is the same however many rounds are drawn together."""
+    usual = NoiseStreams([3], [(0, 1), None], clients=5, size=2)
+    rounds = [usual.draw() for _ in range(10)]
+    monkeypatch.setattr(noise, "_MOST", 17)
+    sparing = NoiseStreams([3], [(0, 1), None], clients=5, size=2)
+    assert sparing._ahead == 3
+    for one in rounds:
+        np.testing.assert_array_equal(sparing.draw(), one)
+    assert NoiseStreams([3], [None], clients=18, size=2)._ahead == 1

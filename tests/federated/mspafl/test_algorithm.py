@@ -2,14 +2,20 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.stats import binom, chisquare
 
+from repro.accounting import GaussianMechanism, compose
+from repro.accounting.mspafl.carried import CarriedRun
+from repro.accounting.mspafl.round import AveragedUploads
 from repro.federated.client_data import deal
-from repro.federated.mspafl.algorithm import LocalTraining, Variant, _generators, train
+from repro.federated.mspafl import algorithm
+from repro.federated.mspafl.algorithm import LocalTraining, Variant, generators, train
 from repro.federated.mspafl.client import RecordDraws, clip_rows
+from repro.federated.saved_arrays import Checkpoint
 from repro.models.logistic import gradient, signed
 
 N, HELD, SIZE = 6, 9, 5
@@ -51,7 +57,7 @@ def draw_hand(uniforms, deck, replacement):
 
 def loop(variant, local, rounds, seed):
     """Algorithm 1 line by line, one client and one record at a time: server and models at the end."""
-    check_in, records, source = _generators(seed)
+    check_in, records, source = generators(seed)
     private = SIZE - variant.public
     models = [[0.0] * SIZE for _ in range(N)]
     server = [0.0] * variant.public
@@ -327,3 +333,110 @@ def test_more_draws_than_records_are_fine_with_replacement_only():
     for change in ({"steps": 0}, {"batch": 1.5}, {"regularisation": -1.0}):
         with pytest.raises(ValueError, match=f"{next(iter(change))} must"):
             LocalTraining(**{"steps": 2, "batch": 2, **change})
+
+
+@pytest.mark.parametrize("at_once", [1, 95, 10**9])
+def test_clients_that_take_turns_give_the_same_models(monkeypatch, at_once):
+    """However many clients are trained together, bit for bit, also across the runs of a stack."""
+    holdings, seeds = np.concatenate([HOLDINGS, HOLDINGS[:, ::-1]]), (3, 4)
+    together, _ = run(seeds=seeds, holdings=holdings)
+    monkeypatch.setattr(algorithm, "_AT_ONCE", at_once)
+    in_turns, _ = run(seeds=seeds, holdings=holdings)
+    np.testing.assert_array_equal(in_turns, together)
+
+
+# Guarantees and checkpoints -----------------------------------------------------------------------
+
+
+def test_the_guarantee_is_the_carried_run_s_where_a_half_is_kept():
+    variant, local = Variant(0.3, 2, 0.1, 0.5, 4.0), LocalTraining(3, 2)
+    for clients in (1, 5):
+        run = CarriedRun(4.0, rounds=50, p=0.3, q=6 / HELD, clients=clients, clip=0.5)
+        found = variant.guarantee(1e-4, 50, local, held=HELD, size=SIZE, clients=clients)
+        assert (found.upper, found.neighbours) == (run.epsilon(1e-4), "replaced record")
+        assert 0 < found.lower <= found.upper
+        assert found.lower <= run.epsilon(1e-4, method="lower")
+    with_replacement = LocalTraining(3, 2, replacement=True)
+    assert with_replacement.rate(HELD) == pytest.approx(1 - (1 - 1 / HELD) ** 6, rel=1e-12)
+    assert with_replacement.rate(1) == 1.0
+
+
+def test_the_rate_is_the_share_of_rounds_that_use_a_record():
+    """Counted over draws; four standard deviations of a share of 20,000 rounds."""
+    for replacement in (False, True):
+        local = LocalTraining(2, 2, replacement=replacement)
+        draws = RecordDraws(1, HELD, 4, replacement=replacement)
+        rng = np.random.default_rng(5)
+        used = np.mean([0 in draws.draw(rng.random((1, 4))) for _ in range(20_000)])
+        q = local.rate(HELD)
+        assert abs(used - q) < 4 * math.sqrt(q * (1 - q) / 20_000)
+
+
+def test_what_is_shared_as_a_whole_remembers_nothing_and_is_cheaper():
+    local = LocalTraining(1, 1)
+    shared, kept = (Variant(0.5, public, 0.1, 1.0, 6.0) for public in (SIZE, SIZE - 1))
+    one, other = (v.guarantee(1e-4, 30, local, held=HELD, size=SIZE) for v in (shared, kept))
+    run = compose(AveragedUploads(6.0, p=0.5, q=1 / HELD), 30)
+    assert one.upper == run.epsilon(1e-4) and one.upper < other.lower
+    # Everybody, every record, once: one Gaussian mechanism, since uploads differ by at most 2 C.
+    once = Variant(1.0, SIZE, 0.1, 1.0, 6.0).guarantee(1e-4, 1, local, held=1, size=SIZE)
+    exact = GaussianMechanism(6.0, sensitivity=2.0).epsilon(1e-4)
+    assert once.lower <= exact * (1 + 1e-9) and exact <= once.upper * (1 + 1e-9)
+    assert once.upper == pytest.approx(exact, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("change", "given", "message"),
+    [
+        ({"sigma": 0.0}, {}, "the noise must be positive for a guarantee"),
+        ({"informative": False}, {}, "informative must be True"),
+        ({"public": 0}, {}, "public must be an integer in"),
+        ({}, {"size": 1}, "public must be an integer in"),
+        ({}, {"held": 5}, "held must be an integer >= 6"),
+        ({}, {"delta": 0.0}, "delta must be in"),
+        ({}, {"rounds": 0}, "rounds must be"),
+    ],
+)
+def test_variants_that_guarantee_nothing_are_refused(change, given, message):
+    variant = replace(Variant(0.4, 2, 0.3, 0.2, 1.5), **change)
+    asked = {"delta": 1e-4, "rounds": 3, "held": HELD, "size": SIZE, **given}
+    with pytest.raises(ValueError, match=message):
+        variant.guarantee(asked.pop("delta"), asked.pop("rounds"), LocalTraining(3, 2), **asked)
+
+
+class KilledError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("replacement", [False, True])
+@pytest.mark.parametrize(("every", "number"), [(1, 1), (1, 5), (3, 5), (3, 7)])
+def test_runs_killed_in_any_round_end_with_the_same_models(tmp_path, every, number, replacement):
+    local = LocalTraining(3, 2, replacement=replacement)
+    checkpoint = Checkpoint(tmp_path / "run.npz", every)
+    holdings = np.concatenate([HOLDINGS, HOLDINGS[:, ::-1]])
+
+    def whole(watch, saved=None, seeds=(3, 4)):
+        return train(VECTORS, holdings, VARIANTS, local, 7, list(seeds), watch, checkpoint=saved)
+
+    def kill(now):
+        if now.number == number:
+            raise KilledError
+
+    with pytest.raises(KilledError):
+        whole(kill, checkpoint)
+    seen = []
+    resumed = whole(lambda now: seen.append(now.number), checkpoint)
+    assert np.array_equal(resumed, whole(lambda now: None))
+    last = 7 if number == 7 else number - number % every
+    assert seen == list(range(last + 1, 8))
+    assert np.array_equal(whole(kill, checkpoint), resumed)  # finished: nothing is run again
+    with pytest.raises(ValueError, match="checkpoint must be of the same settings"):
+        whole(kill, checkpoint, seeds=(3, 5))
+
+
+@pytest.mark.parametrize("content", [b"", b"no checkpoint", b"PK\x03\x04 cut off"])
+def test_a_file_that_is_no_checkpoint_is_refused(tmp_path, content):
+    (tmp_path / "run.npz").write_bytes(content)
+    with pytest.raises(ValueError, match="checkpoint must be a file of `Checkpoint`"):
+        train(VECTORS, HOLDINGS, VARIANTS, LocalTraining(1, 1), 2, [3], lambda now: None,
+              checkpoint=Checkpoint(tmp_path / "run.npz"))  # fmt: skip

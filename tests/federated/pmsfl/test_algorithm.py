@@ -11,6 +11,7 @@ from repro.federated.client_data import ClientData
 from repro.federated.pmsfl import algorithm as pmsfl
 from repro.federated.pmsfl import masks
 from repro.federated.pmsfl.algorithm import PMSFL
+from repro.federated.saved_arrays import Checkpoint
 from repro.models.split import transformer
 from reproduce.papers.pmsfl.evaluation import client_accuracies
 from reproduce.papers.pmsfl.runs import depths, pmsfl_run
@@ -184,3 +185,65 @@ def test_a_round_of_empty_masks_is_survived(monkeypatch):
     assert used.min() == method.plan.floor
     method.round(1)
     assert torch.isfinite(method.shared).all() and method.shared[:first].max() > 0
+
+
+# Whole runs ---------------------------------------------------------------------------------------
+
+
+class KilledError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("name", ["pmsfl", "splitfed_dp", "depthfl"])
+@pytest.mark.parametrize(("every", "number"), [(1, 2), (3, 2), (3, 3)])
+def test_a_run_killed_in_any_round_ends_with_the_same_method(tmp_path, name, every, number):
+    def killed(now, method):
+        if now == number:
+            raise KilledError
+
+    whole = make(name, mixed=True)
+    pmsfl.train(whole)
+    checkpoint = Checkpoint(tmp_path / "run.pt", every)
+    with pytest.raises(KilledError):
+        pmsfl.train(make(name, mixed=True), watch=killed, checkpoint=checkpoint)
+    resumed, seen = make(name, mixed=True), []
+    pmsfl.train(resumed, watch=lambda now, method: seen.append(now), checkpoint=checkpoint)
+    assert seen == list(range(number - number % every + 1, 5))
+    for part in ("shared", "own", "personal"):
+        assert torch.equal(getattr(whole, part), getattr(resumed, part))
+    for one, other in zip(whole.server.state()["head"].values(),
+                          resumed.server.state()["head"].values(), strict=True):  # fmt: skip
+        assert torch.equal(one, other)
+    with pytest.raises(ValueError, match="checkpoint must be of the same settings"):
+        pmsfl.train(make(name, mixed=True, batch=3), checkpoint=checkpoint)
+
+
+def test_a_whole_run_is_its_rounds_one_after_the_other():
+    whole, rounds, seen = make("pmsfl"), make("pmsfl"), []
+    pmsfl.train(whole, watch=lambda now, method: seen.append((now, method)), watch_every=3)
+    for number in range(4):
+        rounds.round(number)
+    assert torch.equal(whole.shared, rounds.shared) and torch.equal(whole.own, rounds.own)
+    assert seen == [(3, whole), (4, whole)]
+    with pytest.raises(ValueError, match="watch_every must"):
+        pmsfl.train(whole, watch_every=0)
+
+
+def test_no_method_has_a_guarantee_while_labels_are_sent():
+    """The server gets the labels of a batch as they are, so that a replaced record is told for certain."""
+    for name in ("pmsfl", "splitfed_dp"):
+        method = make(name)
+        with pytest.raises(ValueError, match="must keep labels from the server for a guarantee"):
+            method.guarantee(1e-5)
+        given, answer = [], method.server.answer
+
+        def watched(smashed, labels, *others, answer=answer, given=given):
+            given.append(labels)
+            return answer(smashed, labels, *others)
+
+        method.server.answer = watched
+        method.round(0)
+        sent = {
+            int(label) for labels in given for group in labels.values() for label in group.flatten()
+        }
+        assert sent <= set(method.data.labels.tolist()) and len(sent) > 1

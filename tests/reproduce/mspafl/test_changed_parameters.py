@@ -270,6 +270,7 @@ def test_one_way_of_spreading_the_labels_is_enough_to_be_accurate_and_not_enough
     found = training_claims.decide(runs, 0.001, 0.76)
     assert found["highly-accurate"].holds is True
     assert found["beats-dp-fedavg"].holds is False
+    assert "most frequent class" not in found["beats-dp-fedavg"].text
     assert "both labels" in found["beats-dp-fedavg"].reason
 
 
@@ -287,6 +288,7 @@ def test_training_alone_ahead_refutes_that_utility_is_kept():
     found = training_claims.decide(runs, 0.001, 0.9)
     assert found["utility-kept"].holds is False and "against it" in found["utility-kept"].reason
     assert found["highly-accurate"].holds is False
+    assert "both are below the most frequent class" in found["beats-dp-fedavg"].text
 
 
 def test_hints_are_built_from_the_numbers():

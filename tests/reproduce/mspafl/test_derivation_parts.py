@@ -10,7 +10,13 @@ import pytest
 from repro.accounting.gaussian import GaussianMechanism
 from repro.accounting.mspafl.run import exposure, run_delta
 from reproduce.papers.mspafl import derivation_pictures as pictures
-from reproduce.papers.mspafl.second_routes import CarriedUploads, exposures, upload_delay
+from reproduce.papers.mspafl.second_routes import (
+    CarriedUploads,
+    exposures,
+    known_number_delta,
+    upload_delay,
+    upload_run_delta,
+)
 
 
 @pytest.mark.parametrize(("rounds", "clients"), [(1, 1), (2, 3), (3, 2), (4, 1)])
@@ -25,6 +31,20 @@ def test_the_enumerated_law_of_exposure_is_that_of_the_bound(rounds, clients):
     leak = GaussianMechanism(1 / np.sqrt(np.maximum(values, 1e-12))).delta(0.5) @ chance
     stated = run_delta(np.array([0.5]), rounds, ratio=1.0, p=p, q=q, clients=clients)[0]
     assert leak <= stated * (1 + 1e-9) <= leak * 1.02
+
+
+def test_one_upload_that_is_always_sent_is_a_gaussian_mechanism():
+    exact = GaussianMechanism(1.5, sensitivity=2.0).delta(0.7)
+    assert known_number_delta(0.7, 1.5, p=1.0, q=1.0, clients=1) == pytest.approx(exact, rel=1e-5)
+    run = upload_run_delta(0.7, 9, ratio=2 / 1.5 / 3, p=1.0, q=1.0)
+    assert run == pytest.approx(exact, rel=1e-12)
+
+
+def test_the_law_of_a_run_is_the_enumerated_one():
+    values, chance = exposures(4, 1, 0.4, 0.3)
+    came = values > 0
+    leak = GaussianMechanism(1 / np.sqrt(values[came])).delta(0.5) @ chance[came]
+    assert upload_run_delta(0.5, 4, ratio=1.0, p=0.4, q=0.3) == pytest.approx(leak, rel=1e-9)
 
 
 def test_too_many_courses_are_refused():

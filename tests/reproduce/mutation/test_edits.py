@@ -17,6 +17,7 @@ def found(source, cell=True):
     [
         ("y = 2.0 * x", ["constant 2.0 * x -> 2.1 * x", "constant 2.0 * x -> 1.9 * x"]),
         ("y = 1e-12 / x", ["constant 1e-12 / x -> 1.05e-12 / x", "constant 1e-12 / x -> 9.5e-13 / x"]),
+        ("y = x % 5", ["constant x % 5 -> x % 6", "constant x % 5 -> x % 4"]),
         ("y = 0 + x", ["sign 0 + x -> 0 - x", "constant 0 + x -> 0.05 + x", "constant 0 + x -> -0.05 + x"]),
         ("y = a - b", ["sign a - b -> a + b"]),
         ("y += a", ["sign y += a -> y -= a"]),

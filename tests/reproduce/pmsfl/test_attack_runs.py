@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import numpy as np
 import pytest
 
 from reproduce.papers.pmsfl.attack_runs import (
@@ -14,6 +13,7 @@ from reproduce.papers.pmsfl.attack_runs import (
     attack_run,
     attack_tasks,
     by_seed,
+    unpacked,
 )
 from split_attacks import TINY
 
@@ -39,7 +39,7 @@ def test_runs_return_what_they_promise_and_json(result):
         assert {f"pmsfl, {stage}, {attacker}" for stage in STAGES} <= names
     for one in result["attacks"].values():
         assert all(len(one[m]) == 4 for m in MEASURES)
-        assert np.shape(one["shown"]) == (2, 1, 8, 8)
+        assert unpacked(one["shown"]).shape == (2, 1, 8, 8)
     assert result["activations"] * 4 == result["counts"]["equations"]
     assert result["scales"]["dp 5"] == pytest.approx(2 / 5)
     assert result["scales"]["dp 5, whole record"] == pytest.approx(2 / 5 * result["activations"])
@@ -52,6 +52,16 @@ def test_the_same_seed_gives_the_same_run(result):
     assert one == two
     assert one["shown"] == result["shown"]
     assert attack_run(few, 1)["shown"] != one["shown"]
+
+
+def test_images_of_a_record_are_bytes_of_their_shape(result):
+    packed = result["shown"]
+    assert unpacked(packed).dtype == "uint8"
+    assert unpacked(packed).min() < unpacked(packed).max()
+    with pytest.raises(ValueError):
+        unpacked(packed | {"shape": [3, 1, 8, 8]})
+    with pytest.raises(ValueError):
+        unpacked(packed | {"bytes": "*" + packed["bytes"]})
 
 
 @pytest.mark.parametrize(

@@ -59,9 +59,7 @@ def decided(answers):
 def test_budgets_and_attackers_of_figure_2_are_free(epsilons, gradients, smooth):
     attacks = noise_attacks(epsilons, gradients=gradients, smooth=smooth)
     claims = decided(
-        attack_verdicts.noise_answers(
-            attacks, budgets=epsilons, copies=7, record=64, densities=(1.0, 2.0), margin=0.05
-        )
+        attack_verdicts.noise_answers(attacks, budgets=epsilons, copies=7, record=64, margin=0.05)
     )
     assert ("gradients" in claims) == gradients
     assert ("only-0-1" in claims) == (len(epsilons) > 1)
@@ -76,12 +74,29 @@ def test_the_reasons_of_figure_2_speak_of_the_numbers_at_hand():
     budgets = [3.0, 0.2]
     attacks = noise_attacks(budgets)
     found = attack_verdicts.noise_answers(
-        attacks, budgets=budgets, copies=50, record=99, densities=(1.5, 2.0), margin=0.05
+        attacks, budgets=budgets, copies=50, record=99, margin=0.05
     )
     assert "ε = 3 " in found["limited-at-5"].text and "50 copies" in found["still-0-1"].text
     assert "ε = 0.2" in found["hidden-at-0-1"].text
-    told = " ".join(stories.figure2(attacks, found, budgets, 50))
+    density = attack_verdicts.dense(4.0, 10.5)
+    told = " ".join(stories.figure2(attacks, density, budgets, 50))
     assert "ε = 3 " in told and "0.2" in told and "50 times" in told
+    assert "4.0 activations a pixel, 10.5 in the paper's network" in told
+
+
+def test_a_budget_of_a_whole_record_hides_the_images_or_the_reason_counts_its_activations():
+    attacks = noise_attacks([5.0])
+    attacks["dp 5, whole record"] = attacks[compare.NOTHING]
+    budgets = {"budgets": [5.0], "copies": 7, "record": 64, "margin": 0.05}
+    assert attack_verdicts.noise_answers(attacks, **budgets)["record"].holds is True
+    attacks["dp 5, whole record"] = attacks["splitfed"]
+    found = attack_verdicts.noise_answers(attacks, **budgets)["record"]
+    assert found.holds is not True and "64 activations" in found.reason
+
+
+def test_a_network_with_fewer_activations_a_pixel_decides_nothing_about_noise_that_hides():
+    assert not attack_verdicts.dense(4.0, 10.5)[0]
+    assert attack_verdicts.dense(10.5, 10.5)[0]
 
 
 @pytest.mark.parametrize("rounds", [1, 4])
@@ -127,7 +142,10 @@ def test_table_1_with_other_seeds_and_settings(seeds, left_out):
     printed = {k: [m for m in tables.COLUMNS if (k, m) in papers] for k in tables.SETTINGS}
     found = {k: {m: curves(seeds) for m in (*tables.COLUMNS, tables.CONTROL)} for k in kept}
     ends = {k: {m: c[:, -1] for m, c in row.items()} for k, row in found.items()}
-    claims = decided(training_verdicts.table_orders(ends, printed, 0.02))
+    orders = training_verdicts.table_orders(ends, printed, 0.02)
+    claims = decided(orders)
+    assert orders["best-sonichar"].text.startswith("on UCI HAR: ")  # in place of the paper's
+    assert not any(" HAR:" in one.text for name, one in orders.items() if "femnist" in name)
     every = {c.id for c in catalogue.figure("pmsfl/table1").claims if c.kind == "order"}
     assert claims <= every and (claims == every) == (not left_out)
     names, trivial = dict.fromkeys(kept, "records"), dict.fromkeys(kept, 0.1)
@@ -186,7 +204,9 @@ def test_conditions_say_why_runs_cannot_decide():
 def test_figure_4_with_other_seeds_and_rounds(seeds, points):
     accuracy = {name: curves(seeds, points) for name in tables.FIGURE4}
     for slower in ("splitfed_dp", "fitted"):
-        decided(training_verdicts.curve_orders(accuracy, slower, 0.02))
+        found = training_verdicts.curve_orders(accuracy, slower, 0.02)
+        decided(found)
+        assert ("less noise" in found["noise-slower"].text) == (slower == "fitted")
     drift = np.linspace(0, 1, points)
     holds, ours, reason = training_verdicts.masks_inside(accuracy, accuracy, drift, 0.9, 0.0)
     assert not holds and ours and reason

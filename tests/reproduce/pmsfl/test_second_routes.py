@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from repro.accounting import GaussianMechanism
 from repro.accounting.pmsfl import printed
 from repro.accounting.pmsfl import releases as exact
 from repro.federated.pmsfl import masks
@@ -19,6 +20,7 @@ from reproduce.papers.pmsfl.second_routes import (
     frozen_by_drift,
     inversion_errors,
     masked_loss,
+    noised_mask_deltas,
     row_matches,
     search_masked_loss,
 )
@@ -30,6 +32,16 @@ floors = st.floats(0.01, 0.49)
 
 
 scores = st.floats(-8, 8)
+
+
+def test_bits_of_noisy_masks_are_those_of_the_closed_form_and_tell_less_than_the_noise():
+    sigma, floor, tried = 0.8, 0.05, np.array([0.0, 0.5, 1.0])
+    bits, noisy = noised_mask_deltas(tried, sigma, floor=floor, count=3)
+    kept = float(exact.noised_probability(1.0, sigma, floor=floor))
+    closed = exact.mask_delta(tried, first=kept, second=1 - kept, count=3)
+    assert bits == pytest.approx(closed, rel=1e-6)
+    law = GaussianMechanism(sigma, sensitivity=np.sqrt(3)).delta(tried)
+    assert noisy == pytest.approx(law, rel=1e-9) and np.all(bits < noisy)
 
 
 def test_averaging_finds_the_input_and_matches_are_all_found():

@@ -6,6 +6,7 @@ import doctest
 import importlib
 import json
 import pkgutil
+import re
 import warnings
 
 import nbformat
@@ -16,7 +17,7 @@ from sphinx.errors import ExtensionError
 import repro
 from reproduce import paths
 from reproduce.teaching import editions
-from reproduce.website import books, building, extension, gathering, pages
+from reproduce.website import books, building, extension, gathering, pages, papers
 
 API = sorted((gathering.WRITTEN / "api").glob("*.md"))
 
@@ -99,9 +100,11 @@ def test_an_answer_is_folded_below_a_blank_and_notes_for_teachers_are_folded(tmp
     monkeypatch.setattr(editions, "FOLDER", tmp_path)
     path = written(
         tmp_path, markdown("# Lesson", "front"), markdown("### Plan\n\nText", "teacher"),
-        code("guess = 7", "answer"),
+        code("guess = 7", "answer"), code("print(reveal(guess, '41'))"), code('sliders.show("lesson1")'),
     )  # fmt: skip
-    _, notes, blank, answer = books.page(path, "remark")["cells"]
+    _, notes, blank, answer, found, _, moved = books.page(path, "remark")["cells"]
+    assert found["metadata"]["tags"] == ["hide-output"]
+    assert 'href="../../sliders/lesson1.html"' in moved["source"]
     assert notes["source"].startswith("<details><summary>Plan</summary>\n\nText")
     assert "7" not in blank["source"] and "hide-cell" not in blank["metadata"]["tags"]
     assert "".join(answer["source"]) == "guess = 7" and "hide-cell" in answer["metadata"]["tags"]
@@ -132,9 +135,24 @@ def test_every_page_of_the_project_is_gathered():
     assert "../../sliders/lesson1.html" in lesson["cells"][0]["source"]
 
 
+def test_a_text_that_a_page_links_to_is_a_page_of_its_own():
+    found = gathering.contents({})
+    assert [name for name in gathering.linked(found) if name.endswith(".md")] == []
+    assert "apps/flower/README.md" in found
+
+
 def test_a_readme_without_its_marks_is_refused():
     with pytest.raises(ValueError, match="findings and gallery"):
         pages.parts("# Title\n\nText\n")
+
+
+def test_lessons_are_read_in_their_order_each_before_its_paper():
+    linked = re.findall(r"\| \[.*?\]\((\S+?)\) \|", pages.reading(papers.known()))
+    lessons = [name for name in linked if "/walkthroughs/" in name]
+    assert lessons == sorted(lessons) and len(lessons) == 6
+    reports = [name for name in linked if name.endswith("REPORT.md")]
+    for lesson, report in zip(lessons[1:], reports, strict=True):
+        assert linked.index(lesson) + 1 == linked.index(report)
 
 
 def test_reading_takes_five_minutes_for_each_thousand_words():

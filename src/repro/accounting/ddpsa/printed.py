@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import elementwise
 from scipy.special import gammaln
 
-from repro._validate import choice, in_unit, integer, nonnegative, positive, probability_open
+from repro._validate import choice, in_unit, integer, nonnegative, one, positive, probability_open
 from repro.accounting._gaussian import compress, log_diff, log_sum
 from repro.accounting.calibration import calibrate_sigma
 from repro.accounting.composition import compose
@@ -217,7 +217,11 @@ def aggregate_epsilon(epsilon: float, *, clients: int, rounds: int, delta: float
     Raises:
         ValueError: an argument out of range.
     """
-    return _epsilon(1 / float(positive("epsilon", epsilon)), rounds, delta, clients)
+    probability = one(probability_open, "delta", delta)
+    scale = 1 / one(positive, "epsilon", epsilon)
+    return _epsilon(
+        scale, integer("rounds", rounds, 1), probability, integer("clients", clients, 1)
+    )
 
 
 def equal_scale(epsilon: float, *, clients: int, rounds: int, delta: float) -> float:
@@ -238,6 +242,10 @@ def equal_scale(epsilon: float, *, clients: int, rounds: int, delta: float) -> f
         ValueError: an argument out of range.
     """
     total = aggregate_epsilon(epsilon, clients=clients, rounds=rounds, delta=delta)
+    if total == 0:
+        raise ValueError(
+            f"delta must be so small that the aggregate's epsilon is positive, got {delta!r}: any scale would do"
+        )
     scale = math.sqrt(2 * clients) / epsilon
     while not 0.99 * total <= (spent := _epsilon(scale, rounds, delta)) <= total:
         # epsilon falls like a power of the scale between -1 and -2: this step contracts

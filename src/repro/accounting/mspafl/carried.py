@@ -193,7 +193,8 @@ class CarriedRun(Mechanism):
         single = round_after.losses("lower", round_after.loss_step("lower"))
         left = [self.rounds - wait for wait in waits]
         runs = zip(*(self_compositions(side, left) for side in one_sided(single)), strict=True)
-        drawn = [-np.expm1(wait * np.log1p(-self._hazard)) for wait in waits]
+        with np.errstate(divide="ignore"):  # a hazard of 1 draws in the first round
+            drawn = [-np.expm1(wait * np.log1p(-self._hazard)) for wait in waits]
         return [
             PrivacyLossDistribution(*(_scaled(side, h, RUN_ERROR * number) for side in sides))
             for h, sides, number in zip(drawn, runs, left, strict=True)

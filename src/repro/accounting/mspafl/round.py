@@ -29,6 +29,7 @@ from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
+from dp_accounting.pld import privacy_loss_distribution as pld_lib
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 from scipy.special import ndtr
 from scipy.stats import binom
@@ -37,12 +38,15 @@ from repro._validate import in_unit, integer, positive
 from repro.accounting._binomial import window
 from repro.accounting._discretise import optimistic
 from repro.accounting._gaussian import log_expm1, log_shift_divergence, log_sum
+from repro.accounting.gaussian import PoissonGaussian
 from repro.accounting.mechanism import Mechanism, frozen_fields
 
 __all__ = ["CELL_ROUNDING", "LARGEST_EPSILON", "AveragedUploads", "gaussian_cells"]
 
 _CELL = 1 / 14  # of the discretised outputs, in standard deviations
 _REACH = 8.0
+_FAR = 60.0  # standard deviations of a shift beyond which a larger one tells no more
+_BARE = 1e30  # a distance that every larger one may be lowered to, so that squares stay doubles
 _FLOOR = 1e-30  # added to every upper bound, so that composed tails do not underflow
 CELL_ROUNDING = 4e-12  # relative error of a cell's mass, see `_log_cell_divergence`
 LARGEST_EPSILON = 700.0  # beyond it exponentials overflow, and 0 is the lower bound
@@ -94,13 +98,14 @@ class AveragedUploads(Mechanism):
 
     def log_delta(self, epsilon: np.ndarray, direction: str, method: str) -> np.ndarray:
         """See `Mechanism.log_delta`."""
-        ratio = 2 * np.divide(self.clip, self.sigma)
+        with np.errstate(over="ignore"):
+            ratio = np.minimum(2 * np.divide(self.clip, self.sigma), _BARE)
         epsilon, ratio, p, q = np.broadcast_arrays(epsilon, ratio, self.p, self.q)
         flat = [np.ravel(x).astype(float) for x in (epsilon, ratio, p, q)]
         if method == "lower" and not self._open:
             value = _log_cell_divergence(*flat, self.clients)
         else:
-            value = _log_known_number(*flat, self.clients, self._open)
+            value = _log_known_number(*flat, self.clients, self._open, method)
         return value.reshape(epsilon.shape)
 
     def renyi(self, alpha: np.ndarray, direction: str, method: str) -> np.ndarray:
@@ -132,14 +137,19 @@ class AveragedUploads(Mechanism):
         return value.reshape(alpha.shape)
 
     def loss_step(self, method: str) -> float | None:
-        """A share of the typical loss: rounding up costs to second order, down half a step a round."""
+        """A share of the typical loss: rounding costs to second order, but down half a step a round of sparse cells."""
         typical = 2 * self.clip / self.sigma * self.q * np.sqrt(self.p / self.clients)
-        return float(typical / (200 if method == "lower" else 10)) or None
+        share = 10 if method != "lower" else 50 if self.clients == 1 else 200
+        return float(typical / share) or None
 
     def losses(self, method: str, interval: float) -> PrivacyLossDistribution:
         """See `Mechanism.losses`."""
         if method != "lower":
             return super().losses(method, interval)
+        if self.clients == 1 and self.p > 0:
+            upload = PoissonGaussian(self.sigma, rate=self.q, sensitivity=2 * self.clip)
+            nothing = pld_lib.identity(interval, pessimistic_estimate=False)
+            return upload.losses(method, interval).compute_mixture(nothing, self.p)
         with_record, without = _cells(
             float(2 * self.clip / self.sigma), self.p, self.q, self.clients, self._open
         )
@@ -165,11 +175,13 @@ def _log_terms(epsilon, ratio, q, counts, log_chance, clients: int, open_: bool)
         return np.where(np.isfinite(front), front + inner, -np.inf)
 
 
-def _log_known_number(epsilon, ratio, p, q, clients: int, open_: bool) -> np.ndarray:
-    """The module's formula; all arrays of shape (n,)."""
+def _log_known_number(epsilon, ratio, p, q, clients: int, open_: bool, method: str) -> np.ndarray:
+    """The module's formula; all arrays of shape (n,). Below, numbers without a place in the sum count nothing."""
     counts, log_chance, tail = _participants(p, clients)
     column = (x[:, None] for x in (epsilon, ratio, q))
     terms = _log_terms(*column, counts, log_chance, clients, open_)
+    if method == "lower":
+        return log_sum(terms, axis=1)
     return np.logaddexp(log_sum(terms, axis=1), np.log(np.maximum(tail, _FLOOR)))
 
 
@@ -247,8 +259,10 @@ def _cells(
 
     Reporting a cell is post-processing, so the explicit pair leaks at least what these two leak.
     Units: the noise of one upload; everybody sends 0 but the client, which sends `ratio` when it uses
-    the record. What has been left out is common to both and stands in the first cell.
+    the record, or less where the ratio is so large that nothing more can be told: a smaller shift leaks less. What
+    has been left out is common to both and stands in the first cell.
     """
+    ratio = min(ratio, _FAR * np.sqrt(1 if open_ else clients))
     counts, log_chance, _ = _participants(np.array([p]), clients)
     chance = np.exp(log_chance[0])
     kept = (counts[0] > 0) & (chance > _LIGHTEST)

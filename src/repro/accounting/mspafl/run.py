@@ -55,6 +55,8 @@ __all__ = [
 
 _SPILL = 1e-13  # probability beyond the end of the law of W, charged as failure
 _PER_TYPICAL = 384  # grid points per typical 1 / k
+_MOST_CELLS = 2**24  # of the law of W, for memory and time: seconds and half a GiB
+_MOST_CLIENTS = 10**8  # their numbers are summed over, a few times the square root of them
 _TAILS = np.geomspace(1e-9, 0.5, 250)
 _LARGEST = 400.0  # epsilon
 _CELL, _REACH, _FAR = (
@@ -121,10 +123,10 @@ def exposure(rounds: int, p: float, q: float, clients: int) -> tuple[np.ndarray,
         values, ascending, and their probabilities, shape (m,).
 
     Raises:
-        ValueError: a rate is not in (0, 1], or a number below 1.
+        ValueError: a rate is not in (0, 1], a number below 1 or too large for memory.
     """
     integer("rounds", rounds, 1)
-    integer("clients", clients, 1)
+    integer("clients", clients, 1, _MOST_CLIENTS)
     for name, rate in (("p", p), ("q", q)):
         if not in_unit(name, rate) > 0:
             raise ValueError(f"{name} must be in (0, 1], got {rate!r}")
@@ -138,6 +140,11 @@ def exposure(rounds: int, p: float, q: float, clients: int) -> tuple[np.ndarray,
     log_mgf = np.log1p(np.sum(present * np.expm1(tilt[:, None] * jumps * step), axis=1))
     end = np.min((rounds * log_mgf - np.log(_SPILL)) / tilt) / step
     size = 1 << int(np.ceil(np.log2(min(end, rounds * jumps.max()) + 2)))
+    if size > _MOST_CELLS:
+        raise ValueError(
+            f"rounds must be fewer for p = {p!r} and clients = {clients}, got {rounds!r}: they would take {size} "
+            f"cells, and at most {_MOST_CELLS} are allowed"
+        )
     drawn = np.bincount(jumps % size, weights=present, minlength=size)
     later, first = drawn + 0.0, drawn / present.sum()
     later[0] += 1 - present.sum()
@@ -216,7 +223,16 @@ def server_laws(rounds: int, ratio: float, p: float, q: float) -> tuple[np.ndarr
 
     The number K of uploads in groups, and the weighted sum in units of its deviation on a grid. Rounds without
     any upload are one cell. Other arguments as there, with ratio, p and q > 0.
+
+    Raises:
+        ValueError: an argument out of range, or an array.
     """
+    rounds = integer("rounds", rounds, 1)
+    given = {"ratio": positive("ratio", ratio), "p": in_unit("p", p), "q": in_unit("q", q)}
+    for name, value in given.items():
+        if value.ndim or not value > 0:
+            raise ValueError(f"{name} must be one number above 0, got {value!r}")
+    ratio, p, q = map(float, given.values())
     ends, chance = _uploads(rounds, p)
     laws = [(np.array([1 - chance.sum()]),) * 2]
     for uploads, share in zip(ends, chance, strict=True):
@@ -248,7 +264,8 @@ def _after_uploads(epsilon: np.ndarray, uploads: int, ratio: float, q: float) ->
     drawn, mean = _first_draws(uploads, ratio, q)
     chance = np.diff(drawn, prepend=0.0)
     typical = mean[np.searchsorted(drawn, [0.0, 0.3, 0.6, 0.9]).clip(max=mean.size - 1)]
-    threshold = epsilon[:, None] / typical + typical / 2
+    with np.errstate(over="ignore"):  # beyond every double lies no mass
+        threshold = epsilon[:, None] / typical + typical / 2
     false_alarm = ndtr(-threshold)
     seen = ndtr(mean - threshold[..., None]) @ chance + (1 - drawn[-1]) * false_alarm
     with np.errstate(over="ignore", invalid="ignore"):

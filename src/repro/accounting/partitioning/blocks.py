@@ -139,6 +139,9 @@ def _representable(shift: float, method: str) -> float:
 _MERGED = 8  # points of the loss grid per cell when rounding down
 _NEAR = 32  # points between cells that may trade mass
 _BEYOND = 1e-18  # mass under P of losses so large that they are charged as certain failure
+_FARTHEST = (
+    1e6  # points of the grid beyond which so little mass is charged, too, and not carried along
+)
 
 
 def ratio_losses(
@@ -157,7 +160,9 @@ def ratio_losses(
     """
     loss, mass = log_ratio(law, rate), law.mass
     never, certain = law.zero, rate * law.infinite
-    if rate < 1 and law.zero:
+    if rate < 1 and 0 < law.zero <= _BEYOND and -np.log1p(-rate) > _FARTHEST * interval:
+        certain += (1 - rate) * law.zero
+    elif rate < 1 and law.zero:
         # Where P has no mass the mixture still has some.
         loss, mass = np.append(np.log1p(-rate), loss), np.append(law.zero, mass)
         never = 0.0

@@ -147,10 +147,7 @@ class ModelSplitting(Mechanism):
                 result[rows] = 0.0
             elif rows.size:
                 result[rows] = factor[rows] + _log_divergence(law, log_weight[rows], direction)
-        result = np.minimum(result, 0.0).reshape(shape)
-        if method == "lower":
-            return result
-        result = np.minimum(result, disclosed)
+        result = np.minimum(np.minimum(result, 0.0).reshape(shape), disclosed)
         if direction == "add" and method == "upper":
             # What is trimmed off the tails is charged here, and hardly to the worse direction.
             result = np.minimum(result, self.log_delta(epsilon.reshape(shape), "remove", method))

@@ -40,6 +40,9 @@ __all__ = [
 ]
 
 
+_LEAST_NOISE = 1e-100  # in clips: the square of its inverse, times an order, is a double
+
+
 def whole_orders(alpha: ArrayLike) -> np.ndarray:
     """Orders as an integer array; the paper's moment formulas need whole orders of at least 2.
 
@@ -59,7 +62,13 @@ def _size(d: int, k: int) -> tuple[int, int]:
 
 def _squared_ratio(sigma: ArrayLike, clip: ArrayLike) -> np.ndarray:
     """(c / sigma)^2."""
-    return (positive("clip", clip) / positive("sigma", sigma)) ** 2
+    clip, sigma = positive("clip", clip), positive("sigma", sigma)
+    if np.any(sigma < _LEAST_NOISE * clip):
+        raise ValueError(
+            f"sigma must be at least {_LEAST_NOISE:g} times clip, or the divergences are no doubles, got "
+            f"sigma {sigma!r} and clip {clip!r}"
+        )
+    return (clip / sigma) ** 2
 
 
 def forward_bound(

@@ -57,6 +57,7 @@ from repro._validate import (
     in_unit,
     integer,
     nonnegative,
+    one,
     positive,
     probability_open,
 )
@@ -93,7 +94,7 @@ def mask_delta(epsilon: ArrayLike, *, first: float, second: float, count: int) -
         ValueError: an argument out of range.
     """
     epsilon = nonnegative("epsilon", epsilon)
-    first, second = _number("first", first, in_unit), _number("second", second, in_unit)
+    first, second = one(in_unit, "first", first), one(in_unit, "second", second)
     k = _likely(first, integer("count", count, 1))
     log_p, log_q = _log_counts(first, count, k), _log_counts(second, count, k)
     return np.exp(log_sum(log_diff(log_p, epsilon[..., None] + log_q), axis=-1))
@@ -117,7 +118,7 @@ def mask_epsilon(delta: ArrayLike, *, first: float, second: float, count: int) -
         ValueError: an argument out of range.
     """
     log_delta = np.log(probability_open("delta", delta))[..., None]
-    low, high = sorted((_number("first", first, in_unit), _number("second", second, in_unit)))
+    low, high = sorted((one(in_unit, "first", first), one(in_unit, "second", second)))
     found = []
     n = integer("count", count, 1)
     for p, q in ((high, low), (1 - low, 1 - high)):
@@ -127,14 +128,6 @@ def mask_epsilon(delta: ArrayLike, *, first: float, second: float, count: int) -
         with np.errstate(invalid="ignore"):
             found.append(np.where(gain == -np.inf, 0.0, gain - tails[1]).max(-1))
     return np.maximum(np.maximum(*found), 0.0)
-
-
-def _number(name: str, value: ArrayLike, check: ArrayLike) -> float:
-    """One number that passes the check."""
-    array = check(name, value)
-    if array.ndim:
-        raise ValueError(f"{name} must be a single number, got {value!r}")
-    return float(array)
 
 
 def _likely(p: float, n: int) -> np.ndarray:
@@ -275,7 +268,7 @@ def adam_reach(steps: int, *, rate: float = 1e-3, betas: tuple[float, float] = (
     Raises:
         ValueError: an argument out of range.
     """
-    rate = _number("rate", rate, positive)
+    rate = one(positive, "rate", rate)
     pair = probability_open("betas", betas)
     if pair.shape != (2,):
         raise ValueError(f"betas must be two numbers, got {betas!r}")
@@ -314,9 +307,9 @@ def run_epsilon(
         ValueError: an argument out of range, or a delta too small to certify.
     """
     delta = probability_open("delta", delta)
-    interval = _number("interval", interval, positive)
-    laplace = SummedLaplace(1.0, sensitivity=_number("smashed", smashed, positive))
-    ratio = _number("update", update, positive) * np.sqrt(integer("rounds", rounds, 1))
+    interval = one(positive, "interval", interval)
+    laplace = SummedLaplace(1.0, sensitivity=one(positive, "smashed", smashed))
+    ratio = one(positive, "update", update) * np.sqrt(integer("rounds", rounds, 1))
     smashed_losses = self_composition(
         laplace.pld(interval=interval), integer("releases", releases, 1)
     )

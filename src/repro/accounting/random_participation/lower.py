@@ -38,7 +38,7 @@ from repro.accounting._gaussian import compress, log_diff, log_shift_divergence,
 from repro.accounting._weights import weights
 from repro.accounting.random_participation.comb import Comb, comb
 
-__all__ = ["COSINES", "log_aligned", "log_oblique", "log_oblique_best", "pair_masses"]
+__all__ = ["COSINES", "WIDEST", "log_aligned", "log_oblique", "log_oblique_best", "pair_masses"]
 
 #: Angles that the lower bound tries (towards the record for "remove", away from it for "add").
 COSINES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -50,7 +50,7 @@ _LIGHTEST = -80.0  # logarithm of the smallest binomial weight behind a bound
 _PAIR_CELL = 1 / 14  # the same for loss distributions, which are cells on both axes
 _GRID_REACH = 9.0  # margin of the grids around the outermost counts, in standard deviations
 _BLOCK = 1_000_000  # numbers in memory at a time
-_WIDEST = 1e5  # noise multiplier beyond which other records hide nothing that grids could show
+WIDEST = 1e5  # noise multiplier beyond which other records hide nothing that grids could show
 _FAINT = 30.0  # logarithm by which a cell may fall below the best one and still be looked at
 _ROUNDING = 4e-12  # relative error of masses, see the module docstring
 _UNITS = 8 * np.finfo(float).eps
@@ -304,9 +304,9 @@ def _blocks(epsilon, s, p, q, d: int, direction: str, step: float, lightest: flo
     """Rows that share one grid and fit into memory: rows, their places in the grid, grid, its s."""
     pairs, inverse = np.unique(np.stack([s, q]), axis=1, return_inverse=True)
     inverse = inverse.reshape(-1)
-    usable = np.isfinite(weights(epsilon, p, q, direction).log_factor) & (s <= _WIDEST)
+    usable = np.isfinite(weights(epsilon, p, q, direction).log_factor) & (s <= WIDEST)
     for group in _groups(pairs[0], d, step):
-        if pairs[0, group.start] > _WIDEST:
+        if pairs[0, group.start] > WIDEST:
             break
         rows = np.flatnonzero((inverse >= group.start) & (inverse < group.stop) & usable)
         if rows.size == 0:

@@ -26,6 +26,7 @@ from repro.accounting.gaussian import (
 )
 from repro.accounting.mechanism import Mechanism, frozen_fields
 from repro.accounting.random_participation.lower import (
+    WIDEST,
     log_aligned,
     log_oblique_best,
     pair_masses,
@@ -42,10 +43,14 @@ __all__ = [
 
 _CELLS = 4_000_000
 _MOST_SAMPLES = 10**8  # their counts are summed over, a few times the square root of them
+_ALWAYS = 10_000  # as many have a gradient in every explicit pair, whether it takes them or not
 #: Noise multipliers below these are raised to them. At 1e-5 the clip is 1e5 standard deviations wide and
 #: the divergence has reached its noiseless value in double precision; a lower bound may always assume
 #: more noise, and a coarser grid then suffices.
 _NOISELESS = {"upper": 1e-5, "paper": 1e-5, "lower": 0.03}
+#: Noise multipliers above this are lowered to it: an upper bound may always assume less noise, and squares of
+#: sums of clips stay doubles.
+_HIDDEN = 1e30
 #: Angles of the explicit pairs that lower bounds on compositions try.
 _COMPOSED_COSINES = (0.0, 0.3, 0.6, 0.9, 1.0)
 
@@ -129,10 +134,13 @@ class RandomParticipation(Mechanism):
         shape, d = epsilon.shape, self.samples_per_client
         epsilon, s, p, q = (np.array(x, dtype=float).ravel() for x in (epsilon, s, p, q))
         s = np.maximum(s, _NOISELESS[method])
+        hidden = s > _HIDDEN
+        if method != "lower":
+            s = np.minimum(s, _HIDDEN)
         # Theorem 4.1 states one direction and calls the other "without loss of generality".
         direction = "remove" if method == "paper" else direction
         result = log_poisson_gaussian(epsilon, s, p * q, direction)
-        some = np.flatnonzero((p * q > 0) & (d > 0))
+        some = np.flatnonzero((p * q > 0) & (d > 0) & ~((method == "lower") & hidden))
         if some.size:
             chosen = epsilon[some], s[some], p[some], q[some], d
             if method == "paper":
@@ -161,13 +169,20 @@ class RandomParticipation(Mechanism):
         disclosed = WeakClientSampling(self.sigma, p=self.p, q=self.q, clip=self.clip)
         return disclosed.renyi(alpha, direction, method)
 
+    @property
+    def _others(self) -> bool:
+        """Whether the client has other records, which tell that it takes part."""
+        return self.samples_per_client > 0 and self.p * self.q > 0
+
+    @property
+    def _alone(self) -> PoissonGaussian:
+        """The release where the client has no other records: one of the data sets."""
+        return PoissonGaussian(self.sigma, rate=self.p * self.q, sensitivity=self.clip)
+
     def losses(self, method: str, interval: float) -> PrivacyLossDistribution:
         """See `Mechanism.losses`."""
-        rate = self.p * self.q
-        if rate == 0 or self.samples_per_client == 0:
-            return PoissonGaussian(self.sigma, rate=rate, sensitivity=self.clip).losses(
-                method, interval
-            )
+        if not self._others or (method == "lower" and self.sigma > WIDEST * self.clip):
+            return self._alone.losses(method, interval)
         return (
             self.explicit_pld(0.0, interval=interval)
             if method == "lower"
@@ -176,10 +191,8 @@ class RandomParticipation(Mechanism):
 
     def lower_pairs(self, interval: float) -> Iterator[PrivacyLossDistribution]:
         """See `Mechanism.lower_pairs`."""
-        yield PoissonGaussian(self.sigma, rate=self.p * self.q, sensitivity=self.clip).losses(
-            "lower", interval
-        )
-        if self.samples_per_client and self.p * self.q > 0:
+        yield self._alone.losses("lower", interval)
+        if self._others and self.sigma <= WIDEST * self.clip:
             for cosine in _COMPOSED_COSINES:
                 yield self.explicit_pld(cosine, interval=interval)
 
@@ -193,12 +206,8 @@ class RandomParticipation(Mechanism):
                 "add" direction the others point the opposite way.
             interval: spacing of the discretised losses, > 0.
         """
-        setting = (
-            max(self.sigma / self.clip, _NOISELESS["lower"]),
-            self.p,
-            self.q,
-            self.samples_per_client,
-        )
+        s = max(self.sigma / self.clip, _NOISELESS["lower"])
+        setting = s, self.p, self.q, int(_telling(s, self.q, self.samples_per_client))
         with_record, without = pair_masses(*setting, cosine)
         with_opposed, without_opposed = pair_masses(*setting, -cosine)
         return optimistic(
@@ -210,10 +219,23 @@ class RandomParticipation(Mechanism):
 
 def _log_lower(epsilon, s, p, q, d: int, direction: str) -> np.ndarray:
     """Best explicit pair; all arrays of shape (n,)."""
-    return np.maximum(
-        log_aligned(epsilon, s, p, q, d, direction),
-        log_oblique_best(epsilon, s, p, q, d, direction),
-    )
+    used, result = _telling(s, q, d), np.empty(epsilon.shape)
+    for number in np.unique(used):
+        rows = used == number
+        chosen = epsilon[rows], s[rows], p[rows], q[rows], int(number), direction
+        result[rows] = np.maximum(log_aligned(*chosen), log_oblique_best(*chosen))
+    return result
+
+
+def _telling(s: np.ndarray, q: np.ndarray, d: int) -> np.ndarray:
+    """How many of d other records have a gradient other than zero in the explicit pairs.
+
+    Any number up to d makes a data set. Those that are drawn tell that the client takes part: with m on average,
+    their sum lies at least m - 10 sqrt(m) clips away from silence, up to exp(-50). Where that is 20 standard
+    deviations of the noise, more records would tell nothing more, and cost time and memory.
+    """
+    enough = (5 + np.sqrt(45 + 20 * s)) ** 2 / q
+    return np.minimum(d, np.maximum(_ALWAYS, 2 ** np.ceil(np.log2(enough)))).astype(int)
 
 
 @dataclass(frozen=True, eq=False)

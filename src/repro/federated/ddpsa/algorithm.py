@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from repro._validate import choice, integer, positive
+from repro._validate import choice, integer, one, positive
 from repro.accounting import compose
 from repro.accounting.ddpsa.printed import MECHANISMS, laplace_scale
 from repro.accounting.laplace import SummedLaplace
@@ -78,10 +78,10 @@ class Variant:
     def __post_init__(self) -> None:
         integer("clients", self.clients, 1)
         integer("stream", self.stream, 0)
-        positive("learning_rate", self.learning_rate)
+        one(positive, "learning_rate", self.learning_rate)
         for name in ("clip", "epsilon"):
             if getattr(self, name) != math.inf:
-                positive(name, getattr(self, name))
+                one(positive, name, getattr(self, name))
         if self.clip == math.inf and self.epsilon != math.inf:
             raise ValueError(f"epsilon must be inf where clip is inf, got {self.epsilon!r}")
 
@@ -215,7 +215,7 @@ class Training:
         kinds = [s.noise for s in variants]
         self._noise = NoiseStreams(seeds, kinds, int(clients.max()), size)
         self._members = self.federation.membership(clients)
-        self._present = self._members.any(axis=2)  # (S, C)
+        self._present = np.arange(clients.max()) < clients[:, None]  # (S, C)
         self._held = self.federation.held(clients)[:, None]
         self._clients = clients[:, None]
         self._clip = np.array([s.clip for s in variants])

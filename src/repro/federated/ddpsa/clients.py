@@ -105,16 +105,19 @@ class Federation:
         away = models - centre
         return least[..., 0] + np.abs((away * middle).sum(-1)) + (np.abs(away) * half).sum(-1)
 
-    def membership(self, clients: NDArray[np.int64]) -> Array:
+    def membership(self, clients: NDArray[np.int64]) -> Array | None:
         """Which blocks each client holds.
 
         Args:
             clients: the number of clients of each variant, shape (variants,).
 
         Returns:
-            0 or 1, shape (variants, most clients, blocks).
+            0 or 1, shape (variants, most clients, blocks); None where every client of all variants
+            holds the block of its own number (so many numbers would be too many for many clients).
         """
         blocks = self.directions.shape[2]
+        if (clients == blocks).all():
+            return None
         owner = np.arange(blocks) * clients[:, None] // blocks
         return (owner[:, None] == np.arange(clients.max())[:, None]).astype(float)
 
@@ -131,7 +134,11 @@ class Federation:
 
 
 def clipped_sums(
-    federation: Federation, models: Array, clip: ArrayLike, membership: Array, part: int = 0
+    federation: Federation,
+    models: Array,
+    clip: ArrayLike,
+    membership: Array | None,
+    part: int = 0,
 ) -> Array:
     """The sum of each client's clipped gradients (lines 4-9 of Algorithm 2).
 
@@ -142,7 +149,7 @@ def clipped_sums(
         federation: the records of R runs.
         models: theta, shape (R, S, 3).
         clip: Delta of each variant, shape (S,), infinity for none.
-        membership: see `Federation.membership`, shape (S, C, blocks).
+        membership: see `Federation.membership`.
         part: the batch that is used, from 0.
 
     Returns:
@@ -168,7 +175,8 @@ def clipped_sums(
         by_block = norms.reshape(-1, chosen.size, blocks, held).swapaxes(1, 2)
         sums[some, :, chosen] = np.matmul(by_block, directions[some])
     by_variant = sums.transpose(2, 1, 0, 3).reshape(variants, blocks, runs * size)
-    return (membership @ by_variant).reshape(variants, -1, runs, size).transpose(2, 0, 1, 3)
+    by_client = by_variant if membership is None else membership @ by_variant
+    return by_client.reshape(variants, -1, runs, size).transpose(2, 0, 1, 3)
 
 
 def signed_norms(federation: Federation, models: Array, part: int = 0) -> Array:

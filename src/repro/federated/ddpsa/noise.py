@@ -12,6 +12,7 @@ from repro.accounting.ddpsa.shares import share_noise
 
 _GRAIN = 2**30  # units of the noise's scale in which shares of it are drawn
 _AHEAD = 128  # rounds drawn together, to save calls
+_MOST = 1024 * _AHEAD  # clients times rounds drawn together, to save memory
 
 
 class NoiseStreams:
@@ -56,12 +57,13 @@ class NoiseStreams:
             ]
             for kind in self._kinds
         }
-        self._next = _AHEAD
+        self._ahead = max(1, min(_AHEAD, _MOST // self._clients))
+        self._next = self._ahead
 
     def draw(self) -> NDArray[np.float64]:
         """The noise of the next round, shape (R, variants, C, size); zero where there is none."""
-        if self._next == _AHEAD:
-            size = (_AHEAD, self._size)
+        if self._next == self._ahead:
+            size = (self._ahead, self._size)
             drawn = [
                 [[_noise(generator, planned, size) for generator in run] for run in runs]
                 for (_, planned), runs in self._generators.items()

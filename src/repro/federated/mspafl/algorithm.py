@@ -3,11 +3,11 @@
     for t = 0, ..., T - 1:                            the paper's box, and where it is done below
         for i = 1, ..., N:                            (no loop: one axis of every array)
             check in with probability p               lines 6-7   `checked_in`
-            Q SGD steps on batches of b records       lines 8-11  `RecordDraws`, `_local_steps`
+            Q SGD steps on batches of b records       lines 8-11  `RecordDraws`, `local_steps`
             split w_i = (private, public)             line 12     `shared`
             clip the public half to C                 line 13     `clip_rows`
             add N(0, sigma^2) to it, send it          lines 14-15 `uploads`
-        average what came, broadcast                  lines 19-20 `_aggregate`, `np.where(shared, …)`
+        average what came, broadcast                  lines 19-20 `aggregate`, `np.where(shared, …)`
 
 A variant (`Variant`) is a setting of that box, and the controls are settings too: nothing shared is
 training alone, everything shared is FedAvg, with or without noise. All variants of a run see the
@@ -24,11 +24,24 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from repro._validate import in_unit, integer, nonnegative, positive
+from repro._validate import in_unit, integer, nonnegative, one, positive
+from repro.accounting import compose
+from repro.accounting.mspafl.carried import CarriedRun
+from repro.accounting.mspafl.round import AveragedUploads
+from repro.federated.guarantee import Guarantee, bracket, needs_noise
 from repro.federated.mspafl.client import RecordDraws, clip_rows
+from repro.federated.saved_arrays import (
+    Checkpoint,
+    SavedArrays,
+    generator_states,
+    set_generators,
+)
 from repro.models.logistic import gradient
 
 Array = NDArray[np.float64]
+
+_AT_ONCE = 2**24
+"""Numbers in the batches of clients that are trained together (128 MiB); more clients take turns."""
 
 
 @dataclass(frozen=True)
@@ -57,14 +70,58 @@ class Variant:
     informative: bool = True
 
     def __post_init__(self) -> None:
-        in_unit("p", self.p)
+        one(in_unit, "p", self.p)
         integer("public", self.public, 0)
-        positive("learning_rate", self.learning_rate)
-        nonnegative("sigma", self.sigma)
+        one(positive, "learning_rate", self.learning_rate)
+        one(nonnegative, "sigma", self.sigma)
         if self.clip != math.inf:
-            positive("clip", self.clip)
+            one(positive, "clip", self.clip)
         elif self.sigma:
             raise ValueError("sigma must be 0 when clip is inf: noise hides only clipped models")
+
+    def guarantee(
+        self,
+        delta: float,
+        rounds: int,
+        local: LocalTraining,
+        *,
+        held: int,
+        size: int,
+        clients: int = 1,
+    ) -> Guarantee:
+        """What `train` with this variant guarantees every record against being replaced.
+
+        Clients keep a private half from round to round that remembers every record ever drawn: from the first
+        draw of a record on, data sampling hides nothing. Where all coordinates are shared nothing is kept, and
+        every round draws anew.
+
+        Args:
+            delta: in (0, 1).
+            rounds: [T] at least 1.
+            local: how a client trains; its draws are what samples records.
+            held: [|D_i|] records of the client, at least 1.
+            size: [m] coordinates of the model, at least `public`.
+            clients: [N] for one who sees the averaged models only; 1 for a server that sees every upload.
+
+        Raises:
+            ValueError: an argument out of range, or a variant without noise, without shared coordinates, or whose
+                uploads are noise alone.
+
+        Source: mspafl, Algorithm 1, with the accountants of `repro.accounting.mspafl`.
+        """
+        needs_noise(self.sigma)
+        if not self.informative:
+            raise ValueError(
+                "informative must be True for a guarantee, got False: uploads hold no data"
+            )
+        integer("public", self.public, 1, integer("size", size, 1))
+        q = local.rate(held)
+        seen = {"p": self.p, "q": q, "clients": clients, "clip": self.clip}
+        if self.public == size:
+            run = compose(AveragedUploads(self.sigma, **seen), rounds)
+        else:
+            run = CarriedRun(self.sigma, rounds=rounds, **seen)
+        return bracket("replaced record", delta, run)
 
 
 @dataclass(frozen=True)
@@ -87,6 +144,21 @@ class LocalTraining:
         integer("steps", self.steps, 1)
         integer("batch", self.batch, 1)
         nonnegative("regularisation", self.regularisation)
+
+    def rate(self, held: int) -> float:
+        """[q] Probability that a client which holds so many records uses a given one in a round.
+
+        Raises:
+            ValueError: fewer than one record, or without replacement fewer than are drawn.
+
+        Source: mspafl, Theorem 1.
+        """
+        drawn = self.steps * self.batch
+        if self.replacement:
+            return (
+                -math.expm1(drawn * math.log1p(-1 / held)) if integer("held", held, 1) > 1 else 1.0
+            )
+        return drawn / integer("held", held, drawn)
 
 
 @dataclass(frozen=True)
@@ -123,6 +195,8 @@ def train(
     seeds: Sequence[int],
     watch: Callable[[Round], None],
     watch_every: int = 1,
+    *,
+    checkpoint: Checkpoint | None = None,
 ) -> Array:
     """Run Algorithm 1 from W = 0, one run per seed, every variant in each.
 
@@ -143,12 +217,14 @@ def train(
         seeds: R seeds >= 0. A run depends on its own seed and holdings only, not on which others
             are in the stack.
         watch: called after every `watch_every`-th round, and after the last.
+        checkpoint: where all runs are saved together, and resumed from if they are found there: the models then
+            become what they would have been without the interruption, bit for bit.
 
     Returns:
         The models after the last round, shape (R, N, S, m).
 
     Raises:
-        ValueError: an argument out of range, or shapes that do not fit.
+        ValueError: an argument out of range, shapes that do not fit, or a checkpoint of other runs.
 
     Source: mspafl, Algorithm 1.
     """
@@ -162,20 +238,32 @@ def train(
     informative = np.array([v.informative for v in variants], dtype=float)[:, None]
     public = np.array([v.public for v in variants])[:, None]
     shared = np.arange(size) >= size - public  # (S, m)
-    streams = [_generators(seed) for seed in seeds]
+    streams = [generators(seed) for seed in seeds]
     cards = holdings.reshape(-1)
     first = np.arange(runs * clients)[:, None] * held  # where a client's records begin in `cards`
 
     models = np.zeros((runs, clients, len(variants), size))  # w_i
     server = np.zeros((runs, len(variants), size))  # bar w_p
-    for t in range(1, rounds + 1):
+    every = [source for run in streams for source in run]
+    parts = (vectors, holdings, list(variants), local, rounds, list(seeds))
+    saved = SavedArrays(checkpoint, parts, rounds)
+    finished = 0
+    if (state := saved.begin()) is not None:
+        finished, models, server = int(state["finished"]), state["models"], state["server"]
+        draws.restore(state["decks"])
+        set_generators(every, state["streams"])
+
+    def now() -> dict[str, NDArray]:
+        decks, kept = draws.state(), generator_states(every)
+        return {"models": models, "server": server, "decks": decks, "streams": kept}
+
+    for t in range(finished + 1, rounds + 1):
         coins = np.stack([check_in.random(clients) for check_in, _, _ in streams])
         checked_in = coins[..., None] < p  # (14), (R, N, S)
 
         numbers = [records.random((clients, draws.draws)) for _, records, _ in streams]
         drawn = cards[first + draws.draw(np.concatenate(numbers))]
-        batches = vectors.take(drawn, axis=0).reshape(runs, clients, -1, size)
-        trained = _local_steps(models, batches, rate, local)
+        trained = _trained(models, vectors, drawn, rate, local)
         models = np.where(checked_in[..., None], trained, models)
 
         clipped = clip_rows(models * shared, clip) * informative  # (15)
@@ -183,9 +271,10 @@ def train(
         noise = noise * (sigma * shared)
         uploads = clipped + noise  # (16), (R, N, S, m): zero in every private coordinate
 
-        before, server = server, _aggregate(uploads, checked_in, p, server)
+        before, server = server, aggregate(uploads, checked_in, p, server)
         models = np.where(shared, server[:, None], models)  # (18), with the average just made
 
+        saved.end(t, now)
         if t % watch_every == 0 or t == rounds:
             watch(
                 Round(
@@ -201,15 +290,28 @@ def train(
     return models
 
 
-def _local_steps(models: Array, batches: Array, rate: Array, local: LocalTraining) -> Array:
-    """Q steps of SGD (2b) of every client, (R, N, S, m), on its Q batches of b, (R, N, Q b, m)."""
+def _trained(
+    models: Array, vectors: Array, drawn: NDArray[np.int64], rate: Array, local: LocalTraining
+) -> Array:
+    """Models after the local steps of all clients, as many at a time as fit; `drawn`: (R N, Q b)."""
+    flat = models.reshape(len(drawn), *models.shape[2:])
+    result, together = np.empty_like(flat), max(1, _AT_ONCE // (drawn.shape[1] * vectors.shape[1]))
+    for begin in range(0, len(flat), together):
+        some = slice(begin, begin + together)
+        batches = vectors.take(drawn[some], axis=0)
+        result[some] = local_steps(flat[some], batches, rate, local)
+    return result.reshape(models.shape)
+
+
+def local_steps(models: Array, batches: Array, rate: Array, local: LocalTraining) -> Array:
+    """Q steps of SGD (2b) of every client, (k, S, m), on its Q batches of b, (k, Q b, m)."""
     for r in range(local.steps):
-        batch = batches[:, :, r * local.batch : (r + 1) * local.batch]
+        batch = batches[:, r * local.batch : (r + 1) * local.batch]
         models = models - rate * gradient(models, batch, local.regularisation)
     return models
 
 
-def _aggregate(uploads: Array, checked_in: NDArray[np.bool_], p: Array, server: Array) -> Array:
+def aggregate(uploads: Array, checked_in: NDArray[np.bool_], p: Array, server: Array) -> Array:
     """(17): the participants' average over nu = 1 - (1 - p)^N; an empty round keeps `server`."""
     nu = 1.0 - (1.0 - p) ** checked_in.shape[1]
     someone = checked_in.any(axis=1)[..., None]
@@ -223,7 +325,7 @@ def _average(values: Array, checked_in: NDArray[np.bool_]) -> Array:
     return total / np.maximum(1, checked_in.sum(axis=1))[..., None]
 
 
-def _generators(seed: int) -> list[np.random.Generator]:
+def generators(seed: int) -> list[np.random.Generator]:
     """Three independent streams from one seed: check-ins, records, noise."""
     children = np.random.SeedSequence(integer("seed", seed, 0)).spawn(3)
     return [np.random.default_rng(child) for child in children]

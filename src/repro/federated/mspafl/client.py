@@ -59,6 +59,14 @@ class RecordDraws:
             self._decks[k] = drawn
         return self._decks[: self.draws].T.copy()
 
+    def state(self) -> NDArray[np.int64]:
+        """What the next draw depends on, besides the numbers that it is given."""
+        return self._decks
+
+    def restore(self, state: NDArray[np.int64]) -> None:
+        """Go back to what `state` gave."""
+        self._decks[...] = state
+
 
 def clip_rows(vectors: NDArray[np.float64], clip: ArrayLike) -> NDArray[np.float64]:
     """Scale each vector to Euclidean norm at most `clip`: v / max(1, |v| / C).

@@ -10,7 +10,7 @@ The lines of the paper's box have no numbers; they are counted here.
      6          k <- random_integer(1, ..., d)                       all samples at once
      7          grad <- d Loss(M_k, x) / dM, 0 outside of M_k        } `Routed` and `clipped_part_sums`;
      8          grad <- clip(grad, c)                                }   federated: `local_updates`
-     9          grad_sum <- grad_sum + grad                          }   and `_clip_and_add`
+     9          grad_sum <- grad_sum + grad                          }   and `clip_and_add`
     10      noisy_grad_sum <- N(grad_sum, sigma^2)                   `gaussian`
     11      update_model(M, noisy_grad_sum)                          `Momentum.step`
 
@@ -30,7 +30,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from repro._validate import choice, integer, nonnegative, positive
+from repro._validate import below_one, choice, integer, nonnegative, one, positive
 from repro.accounting import BalancedIterationSubsampling, ModelSplitting, compose
 from repro.federated.checkpoint import Checkpoint, Saved, identity
 from repro.federated.clipping import bytes_per_record, clipped_part_sums
@@ -44,6 +44,7 @@ from repro.federated.partitioning.submodels import (
     middle_blocks,
     split_parameters,
 )
+from repro.federated.ranks import ALONE, Ranks
 from repro.federated.server import Momentum, gaussian, streams
 from repro.models.residual import ResidualNet
 
@@ -75,16 +76,15 @@ class NoisyDescent:
     def __post_init__(self) -> None:
         for name in ("clip", "unsplit_clip"):
             if getattr(self, name) != math.inf:
-                positive(name, getattr(self, name))
-        nonnegative("sigma", self.sigma)
+                one(positive, name, getattr(self, name))
+        one(nonnegative, "sigma", self.sigma)
         if self.sigma > 0 and math.inf in (self.clip, self.unsplit_clip):
             raise ValueError(
                 f"sigma must be 0 where a part is not clipped, got {self.sigma!r} with clip = "
                 f"{self.clip!r} and unsplit_clip = {self.unsplit_clip!r}"
             )
-        positive("learning_rate", self.learning_rate)
-        if not 0 <= self.momentum < 1:
-            raise ValueError(f"momentum must be in [0, 1), got {self.momentum!r}")
+        one(positive, "learning_rate", self.learning_rate)
+        one(below_one, "momentum", self.momentum)
 
     def guarantee(
         self, delta: float, sampling: Sampling, splitting: Splitting, *, neighbours: str = "record"
@@ -177,6 +177,7 @@ def train_on_submodels(
     watch: Watch | None = None,
     watch_every: int = 1,
     checkpoint: Checkpoint | None = None,
+    ranks: Ranks = ALONE,
 ) -> None:
     """Run Algorithm 1 and update `net` in place.
 
@@ -206,12 +207,15 @@ def train_on_submodels(
         watch_every: iterations, >= 1.
         checkpoint: where the run is saved, and resumed from if it is found there: the model then
             becomes what it would have been without the interruption, bit for bit.
+        ranks: the processes that share this run, as in `repro.federated.random_participation.train`.
 
     Raises:
         ValueError: an argument is out of range, sizes disagree, or the checkpoint is of another run.
+        LostRankError: another rank is gone.
         FloatingPointError: training diverged (checked where it is watched).
     """
-    run = identity(checkpoint, (sampling, splitting, descent, seed, memory), images, labels, net)
+    told = (sampling, splitting, descent, seed, memory)
+    run = identity(checkpoint or ranks.count > 1, told, images, labels, net)
     weights = Momentum(net, descent.learning_rate, descent.momentum)
     trained = [p for p in net.parameters() if p.requires_grad]
     split = split_parameters(net, middle_blocks(net, splitting.first, splitting.last))
@@ -230,11 +234,9 @@ def train_on_submodels(
     _one_each(sampling, images, labels)
     at_once = max(1, int(positive("memory", memory) // bytes_per_record(net, images)))
     draws, noises = streams(seed, images.device)
-    saved = Saved(checkpoint, run, net, weights, noises, sampling.iterations)
-    iterations = _algorithm_1(
-        net, weights, sampling, splitting, descent, draws, add_clipped, at_once, saved
-    )
-    _watched(iterations, weights, sampling.iterations, watch, watch_every)
+    saved = Saved(checkpoint, run, net, weights, noises, sampling.iterations, ranks)
+    iterations = _algorithm_1(sampling, splitting, descent, draws, add_clipped, at_once, saved)
+    _watched(iterations, saved, watch, watch_every)
 
 
 def train_federated(
@@ -251,6 +253,7 @@ def train_federated(
     watch: Watch | None = None,
     watch_every: int = 1,
     checkpoint: Checkpoint | None = None,
+    ranks: Ranks = ALONE,
 ) -> None:
     """Run the federated version of Algorithm 1 (section 4.1) and update `net` in place.
 
@@ -269,39 +272,38 @@ def train_federated(
         memory: as in `train_on_submodels`.
         watch: as in `train_on_submodels`.
         watch_every: as in `train_on_submodels`.
-        checkpoint: as in `train_on_submodels`.
+        checkpoint, ranks: as in `train_on_submodels`.
 
     Raises:
         ValueError: an argument is out of range, sizes disagree, or the checkpoint is of another run.
         FloatingPointError: training diverged (checked where it is watched).
     """
     told = (sampling, splitting, local, descent, seed, memory)
-    run = identity(checkpoint, told, images, labels, net)
+    run = identity(checkpoint or ranks.count > 1, told, images, labels, net)
     weights = Momentum(net, descent.learning_rate, descent.momentum)
 
     def add_clipped(grad_sum, partition, clients, submodel):
         chosen = torch.from_numpy(clients).to(images.device)
         assigned = torch.from_numpy(submodel).to(images.device)
         updates = local_updates(net, partition, assigned, images[chosen], labels[chosen], local)
-        return _clip_and_add(weights, grad_sum, updates, descent)
+        return clip_and_add(weights, grad_sum, updates, descent)
 
     _one_each(sampling, images, labels)
     per_client = images.shape[1] * bytes_per_record(net, images[0])
     per_client += 4 * sum(p.numel() * p.element_size() for p in net.parameters())
     at_once = max(1, int(positive("memory", memory) // per_client))
     draws, noises = streams(seed, images.device)
-    saved = Saved(checkpoint, run, net, weights, noises, sampling.iterations)
-    iterations = _algorithm_1(
-        net, weights, sampling, splitting, descent, draws, add_clipped, at_once, saved
-    )
-    _watched(iterations, weights, sampling.iterations, watch, watch_every)
+    saved = Saved(checkpoint, run, net, weights, noises, sampling.iterations, ranks)
+    iterations = _algorithm_1(sampling, splitting, descent, draws, add_clipped, at_once, saved)
+    _watched(iterations, saved, watch, watch_every)
 
 
 @dataclass(frozen=True)
 class _Iteration:
-    """What one iteration computed: flat sum and noise, and the norms before clipping (2, batch)."""
+    """What one iteration computed: flat sum and noise, and this rank's norms before clipping (2, n)."""
 
     number: int
+    batch: int
     grad_sum: Tensor
     noise: Tensor | None
     norms: Tensor
@@ -309,8 +311,6 @@ class _Iteration:
 
 
 def _algorithm_1(
-    net: ResidualNet,
-    weights: Momentum,
     sampling: Sampling,
     splitting: Splitting,
     descent: NoisyDescent,
@@ -320,7 +320,8 @@ def _algorithm_1(
     saved: Saved,
 ) -> Iterator[_Iteration]:
     """The box from the first round that is not `saved`; `at_once` samples are held at a time."""
-    d, blocks = splitting.submodels, middle_blocks(net, splitting.first, splitting.last)
+    weights, ranks, d = saved.weights, saved.ranks, splitting.submodels
+    blocks = middle_blocks(saved.model, splitting.first, splitting.last)
     fixed = create_submodels(blocks, d)
     finished = saved.begin()
     for t, batch in enumerate(sampling.batches(draws), start=1):  # lines 2 and 5
@@ -330,18 +331,20 @@ def _algorithm_1(
             continue
         grad_sum = weights.zeros()  # line 4
         norms = [grad_sum.new_zeros((2, 0), dtype=torch.float32)]
-        for piece in _pieces(len(batch), at_once):  # lines 7 to 9
+        mine = np.arange(len(batch))[ranks.part(len(batch))]
+        for piece in _pieces(mine, at_once):  # lines 7 to 9
             norms.append(add_clipped(grad_sum, partition, batch[piece], submodel[piece]))
+        grad_sum = ranks.sum(grad_sum)
         noise = gaussian(grad_sum, descent.sigma, saved.noises)
         noisy_grad_sum = grad_sum if noise is None else grad_sum + noise  # line 10
         weights.step(noisy_grad_sum * (1.0 / sampling.mean_batch))  # line 11
         saved.end(t)
         lengths = torch.cat(norms, dim=1)
         limits = lengths.new_tensor([descent.clip, descent.unsplit_clip])[:, None]
-        yield _Iteration(t, grad_sum, noise, lengths, limits)
+        yield _Iteration(t, len(batch), grad_sum, noise, lengths, limits)
 
 
-def _clip_and_add(
+def clip_and_add(
     weights: Momentum, grad_sum: Tensor, updates: Iterator[Updates], descent: NoisyDescent
 ) -> Tensor:
     """Lines 8 and 9 for clients: add minus the clipped updates, return the norms (2, clients)."""
@@ -357,34 +360,34 @@ def _clip_and_add(
 
 
 def _watched(
-    iterations: Iterator[_Iteration],
-    weights: Momentum,
-    last: int,
-    watch: Watch | None,
-    watch_every: int,
+    iterations: Iterator[_Iteration], saved: Saved, watch: Watch | None, watch_every: int
 ) -> None:
     """Run all iterations and report some of them."""
     integer("watch_every", watch_every, 1)
     for done in iterations:
-        if watch is None or (done.number % watch_every and done.number != last):
+        last = done.number == saved.rounds
+        told = watch is not None and (last or done.number % watch_every == 0)
+        if not (told or last):
             continue
         signal = float(torch.linalg.vector_norm(done.grad_sum))
-        if not math.isfinite(signal) or not weights.finite():
+        if not math.isfinite(signal) or not saved.weights.finite():
             raise FloatingPointError(
                 f"training diverged by iteration {done.number}: contributions or weights are not "
                 "finite"
             )
-        batch = done.norms.shape[1]
-        over = (done.norms > done.limits).double()
-        shares = over.mean(dim=1).tolist() if batch else [0.0, 0.0]
+        if not told:
+            continue
+        over = (done.norms > done.limits).sum(dim=1).tolist()
+        shares = [saved.ranks.count_all(count) / max(1, done.batch) for count in over]
         noise = 0.0 if done.noise is None else float(torch.linalg.vector_norm(done.noise))
-        watch(Step(done.number, batch, signal, noise, clipped=shares[0], unsplit_clipped=shares[1]))
+        if saved.ranks.first:
+            watch(Step(done.number, done.batch, signal, noise, *shares))
 
 
-def _pieces(count: int, at_once: int) -> Iterator[NDArray[np.int64]]:
-    """The numbers 0 .. count - 1 in runs of at most `at_once`, of nearly equal length."""
-    if count:
-        yield from np.array_split(np.arange(count), -(-count // at_once))
+def _pieces(places: NDArray[np.int64], at_once: int) -> Iterator[NDArray[np.int64]]:
+    """The places in runs of at most `at_once`, of nearly equal length."""
+    if len(places):
+        yield from np.array_split(places, -(-len(places) // at_once))
 
 
 def _one_each(sampling: Sampling, images: Tensor, labels: Tensor) -> None:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
-from repro._validate import integer, positive
+from repro._validate import integer, one, positive
 from repro.federated.partitioning.submodels import Partition
 from repro.models.residual import ResidualNet
 
@@ -38,7 +38,7 @@ class Local:
 
     def __post_init__(self) -> None:
         integer("iterations", self.iterations, 1)
-        positive("learning_rate", self.learning_rate)
+        one(positive, "learning_rate", self.learning_rate)
 
 
 @dataclass(frozen=True)

@@ -21,14 +21,18 @@ Lines 1, 7, 13 and 19 are comments of the box. The box counts local epochs; here
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from repro._validate import integer
+from repro.federated.checkpoint import Checkpoint, identity, load, store
 from repro.federated.pmsfl import masks
 from repro.federated.pmsfl.split_method import Cohort, SplitMethod
+from repro.federated.ranks import ALONE, Ranks
 
 
 class PMSFL(SplitMethod):
@@ -112,3 +116,59 @@ class PMSFL(SplitMethod):
             bits = torch.from_numpy(masks.unpack(payload, int(shared.sum())))
             received[row, shared] = bits.to(received)
         return received
+
+
+def train(
+    method: SplitMethod,
+    *,
+    watch: Callable[[int, SplitMethod], None] | None = None,
+    watch_every: int = 1,
+    checkpoint: Checkpoint | None = None,
+    ranks: Ranks = ALONE,
+) -> None:
+    """Run all rounds of the method's plan.
+
+    Args:
+        method: PM-SFL or one of its rivals, as it was made.
+        watch: called with the number of the round, from 1, and the method after every `watch_every`-th round, and
+            after the last.
+        watch_every: rounds between two calls of `watch`, at least 1.
+        checkpoint: where the run is saved, and resumed from if it is found there: the method then becomes what it
+            would have been without the interruption, bit for bit. Random numbers of a round depend on the seed and
+            the round only.
+        ranks: the processes that share a run of PM-SFL, at most as many as clients take part in a round; each has made
+            the same method, on its own device. A rank runs a part of the participants, and the server's model on what
+            they send. Gradients, and the statistics of the server's batch, are summed over the ranks; participants and
+            masks are drawn by all alike. Rank 0 alone saves and calls `watch`.
+
+    Raises:
+        ValueError: an argument out of range, the checkpoint is of another run, the ranks are too many, have other
+            methods than each other, or share one of the rivals.
+        LostRankError: another rank is gone.
+        DivergedError: the loss is not finite.
+    """
+    integer("watch_every", watch_every, 1)
+    rounds, done = method.plan.rounds, 0
+    if ranks.count > 1 and not isinstance(method, PMSFL):
+        raise ValueError(f"method must be PMSFL for several ranks, got {type(method).__name__}")
+    if ranks.count > method.participants:
+        raise ValueError(
+            f"ranks must be at most the {method.participants} participants of a round, got {ranks.count}"
+        )
+    run = identity(checkpoint or ranks.count > 1, *method.decided_by())
+    if checkpoint is not None and (found := load(checkpoint, run)) is not None:
+        method.restore(found["state"])
+        done = int(found["finished"])
+    ranks.check_same(f"{run} {done}")
+    method.ranks = ranks
+    for number in range(done, rounds):
+        method.round(number)
+        finished = number + 1
+        if ranks.first and checkpoint is not None and checkpoint.due(finished, rounds):
+            store(checkpoint, {"run": run, "finished": finished, "state": method.state()})
+        if (
+            ranks.first
+            and watch is not None
+            and (finished % watch_every == 0 or finished == rounds)
+        ):
+            watch(finished, method)

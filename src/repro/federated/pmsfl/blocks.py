@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import vmap
 
-from repro.models.split import SplitNetwork
+from repro.models.split import SplitNetwork, split
 
 STACKED_BELOW = 10_000_000
 """`FlatBlocks.first_cost` below which a CPU runs all clients in one call."""
@@ -84,6 +84,12 @@ class FlatBlocks:
             hidden = run(flat[len(depths) - have :], hidden[len(hidden) - have :])
             outputs.append(hidden)
         return outputs
+
+    def nobody(self, inputs: Tensor, batch: int, depth: int) -> Tensor:
+        """The output of `depth` blocks for no client, shape (0, batch, ...), from `inputs` of shape (records, ...)."""
+        with torch.no_grad():
+            one = split(self._network, depth)[0](inputs[:1])
+        return one.new_zeros((0, batch, *one.shape[1:]))
 
     def first_cost(self, inputs: Tensor) -> int:
         """Multiply-adds of the first block for one record of `inputs` (as for `run`), about.

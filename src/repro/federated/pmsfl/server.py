@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from repro.federated.pmsfl.blocks import FlatBlocks
 from repro.federated.pmsfl.masks import MaskTraining, Parametrisation
-from repro.models.split import DEPTH, SplitNetwork, statistics_from
+from repro.federated.ranks import ALONE, Ranks
+from repro.models.split import DEPTH, SplitNetwork, statistics_from, statistics_over
 
 
 class SplitServer:
@@ -51,13 +52,16 @@ class SplitServer:
         smashed: Mapping[int, Tensor],
         labels: Mapping[int, Tensor],
         generator: torch.Generator,
+        ranks: Ranks = ALONE,
     ) -> tuple[dict[int, Tensor], float]:
         """Step once on the union of all smashed data; return their gradients.
 
         Args:
             smashed: by depth, shape (clients of that depth, batch, ...).
             labels: by depth, shape (clients of that depth, batch).
-            generator: draws the server's mask, if it has one.
+            generator: draws the server's mask, if it has one; the same at every rank.
+            ranks: the processes among which the union is dealt out, by clients. Each has all depths, maybe with no
+                clients, and makes the same step.
 
         Returns:
             By depth, the gradient of each client's own mean loss with respect to its smashed data;
@@ -68,14 +72,31 @@ class SplitServer:
         self._optimiser.zero_grad(set_to_none=True)
         self.values.grad = None
         effective = self.kind.effective(self.values, generator)
-        logits = self._forward({d: q.flatten(0, 1) for d, q in arrived.items()}, effective)
-        loss = nn.functional.cross_entropy(logits, truth)
-        loss.backward()
+        inputs, records = {d: q.flatten(0, 1) for d, q in arrived.items()}, len(truth)
+        if ranks.count == 1:
+            loss = nn.functional.cross_entropy(self._forward(inputs, effective), truth)
+            loss.backward()
+        else:
+            records = ranks.count_all(records)
+            with statistics_over(self._network, ranks.sum_with_gradient):
+                logits = self._forward(inputs, effective)
+            loss = nn.functional.cross_entropy(logits, truth, reduction="sum") / records
+            loss.backward()
+            loss = self._add_up(loss.detach(), ranks)
         self._optimiser.step()
         if isinstance(self.kind, MaskTraining):
             self._masks.step()
         batch = next(iter(arrived.values())).shape[1]
-        return {d: q.grad * (len(truth) / batch) for d, q in arrived.items()}, loss.item()
+        return {d: q.grad * (records / batch) for d, q in arrived.items()}, loss.item()
+
+    def _add_up(self, loss: Tensor, ranks: Ranks) -> Tensor:
+        """Give every rank the gradients and the loss of the union, from those of its part."""
+        trained = [p for p in (self.values, *self._network.head.parameters()) if p.grad is not None]
+        flat = ranks.sum(torch.cat([*(p.grad.flatten() for p in trained), loss[None]]))
+        *gradients, (whole,) = flat.split([*(p.numel() for p in trained), 1])
+        for parameter, gradient in zip(trained, gradients, strict=True):
+            parameter.grad = gradient.view_as(parameter)
+        return whole
 
     @torch.no_grad()
     def predict(

@@ -6,14 +6,15 @@ shallower than the deepest one uses the first coordinates of its row only.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from repro._validate import choice, in_unit, integer, positive
+from repro._validate import choice, in_unit, integer, one, positive
 from repro.federated.client_data import ClientData
 from repro.federated.pmsfl import masks
 from repro.federated.pmsfl.blocks import FlatBlocks, held
@@ -24,6 +25,7 @@ from repro.federated.pmsfl.masks import (
     over_sharers,
 )
 from repro.federated.pmsfl.server import SplitServer
+from repro.federated.ranks import ALONE, Ranks
 from repro.models.split import DEPTH, SplitNetwork
 
 
@@ -60,8 +62,8 @@ class Plan:
         for name in ("rounds", "iterations", "batch"):
             integer(name, getattr(self, name), 1)
         for name in ("rate", "mask_rate"):
-            positive(name, getattr(self, name))
-        in_unit("participation", self.participation)
+            one(positive, name, getattr(self, name))
+        one(in_unit, "participation", self.participation)
         masks.checked_floor(self.floor)
         choice("gradient", self.gradient, masks.GRADIENTS)
 
@@ -126,12 +128,14 @@ class SplitMethod:
         shared: the server's values of the clients' blocks, shape (size of the deepest bottom,).
         own: each client's own values, shape (clients, size); they count where personal.
         personal: bool, same shape.
+        ranks: the processes that share the work, see `repro.federated.pmsfl.algorithm.train`.
 
     Raises:
         ValueError: `depths` does not hold one integer from 1 to 4 for each client.
     """
 
     masks = False
+    ranks: Ranks = ALONE
 
     def __init__(
         self,
@@ -190,7 +194,7 @@ class SplitMethod:
         self, sent: dict[int, Tensor], labels: dict[int, Tensor], generator: torch.Generator
     ) -> tuple[dict[int, Tensor], float]:
         """Step 2.2: the gradients of the smashed data, and the loss."""
-        gradients, loss = self.server.answer(sent, labels, generator)
+        gradients, loss = self.server.answer(sent, labels, generator, self.ranks)
         for depth, smashed in sent.items():
             self.traffic.count(self.traffic.up, "smashed", smashed)
             self.traffic.count(self.traffic.up, "smashed", labels[depth].to(torch.uint8))
@@ -220,11 +224,15 @@ class SplitMethod:
 
     # Shared parts ---------------------------------------------------------------------------------
 
+    @property
+    def participants(self) -> int:
+        """K, clients in a round (Algorithm 1, line 4)."""
+        return max(int(self.plan.participation * self.data.clients + 1e-9), 1)
+
     def begin(self, number: int) -> tuple[Cohort, torch.Generator]:
         """Draw the participants of a round, and the generator of its masks and noise."""
         self.traffic, self.losses = Traffic(), []
-        count = max(int(self.plan.participation * self.data.clients + 1e-9), 1)
-        drawn = self._rng(number, 0).permutation(self.data.clients)[:count]
+        drawn = rng_of(self.seed, number, 0).permutation(self.data.clients)[: self.participants]
         self.server.begin_round(self.shared)
         return self.cohort(drawn), self.generator(number, 2)
 
@@ -247,14 +255,21 @@ class SplitMethod:
         optimiser = torch.optim.Adam([values], lr=self.kind.rate)
         if extras := self.local_extras(cohort):
             optimiser.add_param_group({"params": extras, "lr": self.plan.rate})
+        # sorted by depth, so that all ranks have as many clients of each depth, within one
+        mine = slice(self.ranks.rank, None, self.ranks.count)
+        own = cohort if self.ranks.count == 1 else self.cohort(cohort.clients[mine])
+        absent = cohort.groups.keys() - own.groups.keys()
+        nobody = {d: self.blocks.nobody(self._inputs, self.plan.batch, d) for d in absent}
         for iteration in range(self.plan.iterations):
-            labels = self._labels[torch.from_numpy(places[:, iteration]).to(self.device)]
+            labels = self._labels[torch.from_numpy(places[mine, iteration]).to(self.device)]
             effective = self.kind.effective(values, generator)  # step 2.1: local forward
-            inputs = self.inputs(places[:, iteration])
-            outputs = cohort.by_depth(self.blocks.run(effective, inputs, cohort.depths))
-            truth = {depth: labels[rows] for depth, rows in cohort.groups.items()}
+            inputs = self.inputs(places[mine, iteration])
+            outputs = own.by_depth(self.blocks.run(effective[mine], inputs, own.depths))
+            truth = {depth: labels[rows] for depth, rows in own.groups.items()}
             sent = {depth: self.sent(blocks[-1], generator) for depth, blocks in outputs.items()}
             local = sum(self.local_loss(outputs[d], truth[d], d) for d in outputs)
+            sent |= nobody
+            truth |= {depth: labels[:0] for depth in nobody}
             answers, loss = self.answers(sent, truth, generator)  # step 2.2
             if not np.isfinite(whole := loss + torch.as_tensor(local).item()):
                 raise DivergedError(
@@ -267,7 +282,17 @@ class SplitMethod:
             (replied + local).backward()
             values.grad = self.finished_backward(values.grad, generator)
             optimiser.step()
-        return values.detach()
+        return self._gathered(values.detach(), mine)
+
+    def _gathered(self, values: Tensor, mine: slice) -> Tensor:
+        """What all ranks have trained, shape (K, size), each the rows that are its own; and their traffic."""
+        if self.ranks.count == 1:
+            return values
+        for way in (self.traffic.up, self.traffic.down):
+            way["smashed"] = self.ranks.count_all(way["smashed"])
+        whole = torch.zeros_like(values)
+        whole[mine] = values[mine]
+        return self.ranks.sum(whole.flatten()).view_as(whole)
 
     def keep(self, cohort: Cohort, values: Tensor) -> None:
         """Store what the participants have trained, as their own values."""
@@ -283,9 +308,8 @@ class SplitMethod:
 
     def generator(self, number: int, stream: int) -> torch.Generator:
         """Random numbers for one purpose in round `number`: 2 training, 3 evaluation."""
-        source = np.random.SeedSequence(self.seed, spawn_key=(number, stream))
         generator = torch.Generator(device=self.device)
-        return generator.manual_seed(int(source.generate_state(1, np.uint64)[0] >> 1))
+        return generator.manual_seed(training_seed(self.seed, number, stream))
 
     def _parametrisation(self, weights: Tensor, masked: bool) -> Parametrisation:
         plan = self.plan
@@ -305,23 +329,35 @@ class SplitMethod:
         return Cohort(clients, depths.tolist(), groups, holds)
 
     def _places(self, cohort: Cohort, number: int) -> np.ndarray:
-        """Records of every participant and iteration, shape (K, R, batch).
+        """Records of every participant and iteration, see `batches`."""
+        held = [self.data.train[client] for client in cohort.clients]
+        return batches(held, self.plan, rng_of(self.seed, number, 1))
 
-        A client passes through its records in random order, again and again.
+    def guarantee(self, delta: float) -> NoReturn:
+        """Refused: no method of Table 1 has a finite epsilon for a record that may be replaced by any other.
+
+        Labels leave the clients as they are, in every batch, and without noise the smashed data do as well.
+        `repro.accounting.pmsfl.releases` says what single releases leak, such as a sampled mask or smashed data
+        behind noise, and composes them.
+
+        Raises:
+            ValueError: always, with this reason.
+
+        Source: pmsfl, Algorithm 1, step 2.1.
         """
-        wanted = self.plan.iterations * self.plan.batch
-        rng = self._rng(number, 1)
-        rows = []
-        for client in cohort.clients:
-            records = self.data.train[client]
-            passes = [rng.permutation(records) for _ in range(-(-wanted // len(records)))]
-            rows.append(np.concatenate(passes)[:wanted])
-        return np.stack(rows).reshape(len(rows), self.plan.iterations, self.plan.batch)
-
-    def _rng(self, number: int, stream: int) -> np.random.Generator:
-        return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(number, stream)))
+        raise ValueError(
+            f"method must keep labels from the server for a guarantee at delta {delta!r}, got "
+            f"{type(self).__name__}: every batch is sent with its labels, which no noise hides"
+        )
 
     # Checkpoints ----------------------------------------------------------------------------------
+
+    def decided_by(self) -> list[Any]:
+        """Everything that decides a run: settings, seed, data, the model."""
+        numbers = [[part.tolist() for part in side] for side in (self.data.train, self.data.test)]
+        own = {k: v for k, v in vars(self).items() if isinstance(v, (int, float, str))}
+        told = (type(self).__name__, self.plan, self.depths.tolist(), numbers, own)
+        return [told, self._inputs, self._labels, self.network]
 
     def state(self) -> dict[str, Any]:
         """All that a later round depends on."""
@@ -338,3 +374,27 @@ class SplitMethod:
             state[k].to(self.device) for k in ("shared", "own", "personal")
         )
         self.server.restore(state["server"])
+
+
+def rng_of(seed: int, number: int, stream: int) -> np.random.Generator:
+    """Random numbers for one purpose in round `number`: 0 participants, 1 batches."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number, stream)))
+
+
+def training_seed(seed: int, number: int, stream: int) -> int:
+    """The seed of `SplitMethod.generator`."""
+    source = np.random.SeedSequence(seed, spawn_key=(number, stream))
+    return int(source.generate_state(1, np.uint64)[0] >> 1)
+
+
+def batches(held: Sequence[np.ndarray], plan: Plan, rng: np.random.Generator) -> np.ndarray:
+    """Records of every participant and iteration, shape (K, R, batch), from those that each holds.
+
+    A client passes through its records in random order, again and again.
+    """
+    wanted = plan.iterations * plan.batch
+    rows = []
+    for records in held:
+        passes = [rng.permutation(records) for _ in range(-(-wanted // len(records)))]
+        rows.append(np.concatenate(passes)[:wanted])
+    return np.stack(rows).reshape(len(rows), plan.iterations, plan.batch)

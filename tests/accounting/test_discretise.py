@@ -1,0 +1,185 @@
+"""Discretised losses are bounds of the side that they claim, whatever grid and steps they are made on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import ndtr
+from scipy.stats import binom
+
+from repro.accounting import (
+    CentralizedShuffling,
+    PoissonGaussian,
+    RandomParticipation,
+    compose,
+)
+from repro.accounting import _discretise as module
+from repro.accounting._discretise import contracted, optimistic, pessimistic
+from repro.accounting._gaussian import log_shift_divergence
+from repro.accounting._losses import profile
+from repro.accounting._pld import losses, one_sided, self_composition, self_compositions
+
+EPSILON = np.linspace(0, 6, 61)
+
+
+def divergence(first, second, epsilon):
+    """Hockey-stick divergence of two discrete distributions, by definition."""
+    return np.maximum(first - np.exp(epsilon)[:, None] * second, 0.0).sum(axis=1)
+
+
+@st.composite
+def pairs(draw):
+    """Two distributions on a few outcomes, some of which only one of them has."""
+    size = draw(st.integers(1, 12))
+    weight = st.floats(0, 1).map(lambda x: 0.0 if x < 0.05 else x)
+    made = []
+    for _ in range(2):
+        values = np.array(draw(st.lists(weight, min_size=size, max_size=size))) + 1e-3
+        values[draw(st.integers(0, size - 1))] += 1.0
+        made.append(values / values.sum())
+    return made
+
+
+@settings(max_examples=30, deadline=None)
+@given(pairs(), st.sampled_from([0.5, 0.05, 1e-3]))
+def test_merged_cells_leak_no_more_than_the_outcomes_do(pair, interval):
+    first, second = pair
+    made = optimistic((first, second), (second, first), interval)
+    both = np.multiply.outer(first, first).ravel(), np.multiply.outer(second, second).ravel()
+    for side, (p, q) in zip(one_sided(made), ((0, 1), (1, 0)), strict=True):
+        found = profile(side, EPSILON)
+        truth = divergence(pair[p], pair[q], EPSILON)
+        assert np.all(found <= truth + 1e-15)
+        assert np.all(found >= divergence(pair[p], np.exp(interval) * pair[q], EPSILON) - 1e-9)
+        twice = profile(self_composition(side, 2), EPSILON)
+        assert np.all(twice <= divergence(both[p], both[q], EPSILON) + 1e-14)
+
+
+def test_smooth_losses_lose_little_by_merging():
+    """Rounding downwards lost up to an interval a round; merging loses variance, of second order."""
+    mu, interval = 0.05, 1e-3
+    edge = np.linspace(-9, 9, 40_001)
+    cells = [np.diff(ndtr(edge - shift)) for shift in (mu, 0.0)]
+    made = optimistic((cells[0], cells[1]), (cells[1], cells[0]), interval)
+    for side in one_sided(made):
+        once = profile(self_composition(side, 400), EPSILON)
+        truth = np.exp(log_shift_divergence(20 * mu, EPSILON))
+        assert np.all(once <= truth + 1e-13)
+        near = EPSILON <= 3
+        assert np.all(once[near] >= truth[near] * 0.99)  # 400 half intervals would halve it at 3
+
+
+def test_a_cell_below_its_own_multiple_goes_to_the_one_below():
+    """So does rounding: the ratio there is a trace less than what the multiple says."""
+    made = losses(contracted(1.0, 0, np.array([0.5]), np.array([0.5 * (1 + 1e-9)])))
+    assert made.first == -1 and made.mass.tolist() == [0.5]
+
+
+def test_rounds_in_which_nothing_happens_lose_nothing():
+    """Their loss is 0, a multiple; charged for rounding, it went down by an interval, 4 % of epsilon in all."""
+    mu, interval, idle, rounds = 0.05, 1e-4, 0.9, 400
+    edge = np.linspace(-9, 9, 201)
+    busy = [(1 - idle) * np.diff(ndtr(edge - shift)) for shift in (mu, 0.0)]
+    first, second = (np.append(cells, idle) for cells in busy)
+    chance = binom.pmf(np.arange(rounds + 1), rounds, 1 - idle)
+    shift = mu * np.sqrt(np.arange(1, rounds + 1))
+    epsilon = np.linspace(0, 1, 11)
+    truth = np.exp(log_shift_divergence(shift, epsilon[:, None])) @ chance[1:]
+    for side in one_sided(optimistic((first, second), (second, first), interval)):
+        found = losses(side)
+        assert found.mass[-found.first] == pytest.approx(idle, rel=1e-6)
+        once = profile(self_composition(side, rounds), epsilon)
+        assert np.all(once <= truth + 1e-13)
+        near = epsilon <= 0.5
+        assert np.all(once[near] >= truth[near] * 0.98)
+
+
+@settings(max_examples=30, deadline=None)
+@given(pairs(), st.floats(0, 1), st.sampled_from([0.5, 0.05, 1e-3]))
+def test_outcomes_at_a_multiple_leak_no_more_than_they_do(pair, idle, interval):
+    first, second = (np.append((1 - idle) * side, idle) for side in pair)
+    made = optimistic((first, second), (second, first), interval)
+    for side, (p, q) in zip(one_sided(made), ((first, second), (second, first)), strict=True):
+        assert np.all(profile(side, EPSILON) <= divergence(p, q, EPSILON) + 1e-15)
+        both = np.multiply.outer(p, p).ravel(), np.multiply.outer(q, q).ravel()
+        twice = profile(self_composition(side, 2), EPSILON)
+        assert np.all(twice <= divergence(*both, EPSILON) + 1e-14)
+
+
+@settings(max_examples=6, deadline=None)
+@given(
+    st.floats(0.6, 6.0),
+    st.floats(0.05, 1.0),
+    st.floats(0.05, 0.9),
+    st.integers(0, 12),
+    st.sampled_from([3, 300]),
+)
+def test_long_chords_bound_and_hardly_loosen(sigma, p, q, d, rounds):
+    """Against a connection of every dot of the grid, and against the lower bound, in both directions."""
+    made = RandomParticipation(sigma, p=p, q=q, samples_per_client=d)
+    interval = made.loss_reach(1.0, 1e-18) / 10_000
+    chords = made.losses("upper", interval)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_FEW_STEPS", 10**9)
+        dots = made.losses("upper", interval)
+    epsilon = np.linspace(0, 3, 16)
+    for way, long, short in zip(("remove", "add"), one_sided(chords), one_sided(dots), strict=True):
+        truth, once = made.delta(epsilon, direction=way), profile(long, epsilon)
+        assert np.all(once >= truth * (1 - 1e-9) - 1e-16)
+        composed = [profile(self_composition(side, rounds), epsilon) for side in (long, short)]
+        slack = 2e-15 + 9e-16 * rounds
+        assert np.all(composed[0] >= composed[1] * (1 - 1e-9) - slack)
+        some = composed[1] > 1e-8
+        assert np.all(composed[0][some] <= composed[1][some] * (1 + 1e-4))
+        lower = compose(made, rounds).delta(epsilon, method="lower", direction=way)
+        assert np.all(lower <= composed[0] + slack)
+
+
+def test_chords_end_at_kinks():
+    """Of a profile with an atom at its largest loss every dot around it is connected."""
+    largest = 1.0
+    interval = 1e-4
+
+    def log_delta(epsilon):
+        with np.errstate(divide="ignore"):
+            return np.log(-np.expm1(np.minimum(epsilon - largest, 0.0) / 2))
+
+    for side in one_sided(pessimistic(log_delta, log_delta, interval)):
+        at = np.linspace(0, 1.2, 57)
+        np.testing.assert_allclose(
+            profile(side, at), np.exp(log_delta(at)), rtol=1e-5, atol=1.01 * interval / 2
+        )
+        assert losses(side).mass[-1] == pytest.approx(0.5, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("sigma", "rate", "rounds", "width"),
+    [
+        (1.0, 0.01, 10_000, 1e-5),
+        (5.0, 0.1, 1000, 1e-5),
+        (0.8, 0.001, 100, 5e-3),
+        (0.5, 0.018, 200, 1e-4),
+    ],
+)
+def test_brackets_of_sampled_gaussians_are_narrow(sigma, rate, rounds, width):
+    """Cells of one interval a round used to cost 1.6 % in the first setting.
+
+    In the last one a quarter of the outputs lies between the least loss and the first multiple of a coarse interval.
+    """
+    run = compose(PoissonGaussian(sigma, rate=rate), rounds)
+    low, high = (run.epsilon(1e-5, method=method) for method in ("lower", "upper"))
+    assert low <= high <= low * (1 + width)
+
+
+def test_moments_in_groups_bound_the_exact_ones():
+    """So that truncated tails are no heavier than what is charged for them."""
+    (side, _) = one_sided(CentralizedShuffling(0.7, p=0.3, q=0.2).losses("upper", 2e-3))
+    mass = losses(side).mass
+    (composed,) = self_compositions(side, [50])
+    kept = losses(composed)
+    exact = np.fft.irfft(np.fft.rfft(mass, 2**18) ** 50, 2**18)
+    start = kept.first - 50 * losses(side).first
+    assert exact[:start].sum() + exact[start + kept.mass.size :].sum() < 1e-13
+    np.testing.assert_allclose(kept.mass, exact[start : start + kept.mass.size], atol=1e-16)
