@@ -20,11 +20,16 @@ COMPARED = ("config", "seed", "result")
 def run(slurm: Slurm, folder: Path) -> list[str]:
     """Sweep on Slurm into an empty folder, in the local pool into the usual one; the differences.
 
-    Runs that the local pool has made before, with the present code, are not made again.
+    Runs that the local pool has made before, with the present code, are not made again. A run that
+    has a published record is made by neither and not compared.
     """
     start = time.monotonic()
+    published = {path.stem for path in paths.PUBLISHED.rglob("*.json")}
     wanted = {
-        task.key: task for one in catalogue.figures() for task in records.tasks_of(one, "quick")
+        task.key: task
+        for one in catalogue.figures()
+        for task in records.tasks_of(one, "quick")
+        if task.key not in published
     }
     if _sweep(slurm.environment | {"REPRO_RUNS": str(folder)}, "SLURM=main"):
         return ["sweeps: make sweep SLURM=main failed"]
