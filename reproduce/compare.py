@@ -9,8 +9,8 @@ Three rules, in this order, decide how far a number may move:
    are derived from it, and only their shape is compared;
 3. the figure's `rtol` and `atol`.
 Texts, truth values, parameters and verdicts must be equal, but for one thing: a claim with `runs` in
-the catalogue, an order that training runs decide, may be reproduced on one machine and differ on another
-where the runs nearly tie; rule 2 guards their numbers.
+the catalogue, an order that training runs decide, may be reproduced on one machine and differ, or be
+undecided, on another where the runs nearly tie; rule 2 guards their numbers.
 
 Within tolerance numbers may still have moved, on another kind of processor say: the report tells
 how many and by how much at most. On the same kind of machine it says "identical".
@@ -120,7 +120,7 @@ def record_differences(
     verdicts = {row["id"]: row["verdict"] for row in got.get("claims", [])}
     expected = dict(stored.get("verdicts", {}))
     for key in tolerance.near_ties & expected.keys() & verdicts.keys():
-        if {expected[key], verdicts[key]} == {"reproduced", "differs"}:
+        if {expected[key], verdicts[key]} <= {"reproduced", "differs", "undecided"}:
             expected[key] = verdicts[key]
     for name, was, now in (
         ("profile", stored.get("profile"), got.get("profile")),

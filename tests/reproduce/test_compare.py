@@ -125,6 +125,9 @@ def test_outside_runs_the_rtol_still_counts_and_shapes_must_match():
     [
         ("reproduced", "differs", True),
         ("differs", "reproduced", True),
+        ("differs", "undecided", True),
+        ("undecided", "reproduced", True),
+        ("undecided", "not tested", False),
         ("differs", "not yet", False),
         ("not yet", "reproduced", False),
     ],
