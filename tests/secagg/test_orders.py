@@ -110,14 +110,11 @@ def test_an_operator_that_is_restarted_in_mid_order_ends_its_round(group, how, s
     first = group.operator()
     first.connect()
     first.start(2, Z64, OLD)
-    for client in group.clients[:submitted]:
-        group.submit(client)
+    given = [client.model(LIMIT) for client in group.clients]  # so the order has been taken
+    for client, (number, model) in list(zip(group.clients, given, strict=True))[:submitted]:
+        client.submit(number, [model.astype(np.uint64)])
     with restart(group, first, how) as second:
-        for client in group.clients[:submitted]:
-            with pytest.raises(RoundError, match="operator"):
-                client.model(LIMIT)
-        for client in group.clients[submitted:]:
-            client.model(LIMIT)
+        for client in group.clients:
             with pytest.raises(RoundError, match="operator"):
                 client.model(LIMIT)
         assert group.whole_round(second, NEW) == [444, 4]
