@@ -146,12 +146,17 @@ def _natural(name: str) -> list[tuple[str, int]]:
 
 def _load(paper: str) -> dict[str, Any]:
     """The checked outer part of a paper's file; not to be changed by the caller."""
+    return _read(path_of(paper), *_state(paper))
+
+
+def _state(paper: str) -> tuple[int, int]:
+    """Size and time of the last change of a paper's file."""
     path = path_of(paper)
     try:
         status = path.stat()
     except FileNotFoundError:
         raise CatalogueError(f"no such paper: {paper} (no file {path})") from None
-    return _read(path, status.st_size, status.st_mtime_ns)
+    return status.st_size, status.st_mtime_ns
 
 
 @lru_cache(maxsize=64)
@@ -185,9 +190,15 @@ def _read(path: Path, size: int, changed: int) -> dict[str, Any]:
     return table
 
 
-def _figures(paper: str) -> list[Figure]:
-    tables = _load(paper).get("figures", {})
-    found = [entries.read(paper, name, table) for name, table in tables.items()]
+def _figures(paper: str) -> tuple[Figure, ...]:
+    return _built(paper, path_of(paper), paths.ROOT, *_state(paper))
+
+
+@lru_cache(maxsize=64)
+def _built(paper: str, path: Path, root: Path, size: int, changed: int) -> tuple[Figure, ...]:
+    """`_figures`; checked once per process as long as the file and the project's folder stay the same."""
+    tables = _read(path, size, changed).get("figures", {})
+    found = tuple(entries.read(paper, name, table) for name, table in tables.items())
     _check_wholes({entry.name: entry for entry in found})
     return found
 
