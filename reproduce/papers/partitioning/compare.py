@@ -105,7 +105,7 @@ def reduction(parameters: Mapping[str, Any], results: list[Mapping[str, Any]]) -
     if parameters["data"] == "letters":
         data = (
             "handwritten letters (public) and digits (private, 14x14) in place of CIFAR-10; "
-            f"{data}; one public model for all seeds"
+            f"{data}; every seed pretrains a model of its own"
         )
     held = parameters["records"]
     return (

@@ -2,7 +2,8 @@
 
 The deciding measure is the likeness ("margin" of `image_quality`): how much nearer the features of a
 reconstruction are to its own original than to the other images, 1 for the image itself, 0 for an
-attack that reveals nothing. The units of the comparisons are images, those of all runs.
+attack that reveals nothing. The units of the comparisons are images, those of all runs: intervals speak of
+other images, and of other networks only as far as several were attacked. Every answer says how many.
 """
 
 from __future__ import annotations
@@ -29,12 +30,14 @@ def noise_answers(
     budgets: Sequence[float],
     copies: int,
     record: int,
+    networks: int,
     margin: float,
 ) -> dict[str, Answer]:
     """Figure 2: claim -> what the attacks say.
 
     Args:
         attacks: of `compare.pooled`.
+        networks: attacked, each with as many images.
         budgets: of SplitFed-DP, > 0.
         copies: seen by an attacker of many rounds.
         record: activations of a record.
@@ -61,6 +64,7 @@ def noise_answers(
     if more:
         found.ahead("gradients", more)
     answers = found.answers()
+    units = _units(len(nothing), networks)
     hints = {
         "still-0-1": f"{copies} copies with fresh noise have the variance of a budget of "
         f"{low * (2 * copies) ** 0.5:.2g} on their median",
@@ -68,8 +72,8 @@ def noise_answers(
         "gradients": "the smashed data already determine the images, or the noise hides what the update "
         "would add",
     }
-    answers = {claim: _because(one, hints.get(claim, "")) for claim, one in answers.items()}
-    return {"complete": _complete(attacks), **answers}
+    answers = {claim: _because(one, units, hints.get(claim, "")) for claim, one in answers.items()}
+    return {"complete": _complete(attacks, units), **answers}
 
 
 def dense(here: float, paper: float) -> tuple[bool, str]:
@@ -84,7 +88,13 @@ def dense(here: float, paper: float) -> tuple[bool, str]:
 
 
 def mask_answers(
-    attacks: Attacks, entropy: NDArray, *, budget: float, participants: int, margin: float
+    attacks: Attacks,
+    entropy: NDArray,
+    *,
+    budget: float,
+    participants: int,
+    networks: int,
+    margin: float,
 ) -> dict[str, Answer]:
     """Figure 5: claim -> what the attacks say; nothing where PM-SFL was not attacked.
 
@@ -93,6 +103,7 @@ def mask_answers(
         entropy: of the masks after every round, bits per weight, shape (seeds, rounds + 1).
         budget: epsilon of the noise that masks are held against.
         participants: whose bits are averaged in a round.
+        networks: attacked, each with as many images.
         margin: the largest likeness that counts as none.
     """
     start, end = STAGES
@@ -116,7 +127,10 @@ def mask_answers(
         "like-0-1-informed": "the server knows the probabilities and can infer the rest of the mask from "
         "one batch",
     }
-    answers = {claim: _because(one, hints.get(claim, "")) for claim, one in found.answers().items()}
+    units = _units(len(noisy), networks)
+    answers = {
+        claim: _because(one, units, hints.get(claim, "")) for claim, one in found.answers().items()
+    }
     kept = bool((entropy[:, -1] > entropy[:, 0] / 2).all())
     told = f"{entropy[:, 0].mean():.2f} bits per weight at the start, {bits:.2f} after "
     answers["random"] = Answer(
@@ -133,22 +147,27 @@ def _over(ones: Mapping[str, NDArray], nothing: NDArray) -> dict[str, tuple[NDAr
     return {f"{name} - no observation": (one, nothing) for name, one in ones.items()}
 
 
-def _because(one: Answer, hint: str) -> Answer:
+def _units(images: int, networks: int) -> str:
+    """What the numbers are means of: `32 images, 2 networks`."""
+    return f"{images} images, {networks} network{'s' if networks > 1 else ''}"
+
+
+def _because(one: Answer, units: str, hint: str) -> Answer:
     """The answer in hundredths of the likeness, with the hint where it is not yes."""
-    text = one.text.replace(" points", "")
+    told = replace(one, text=f"likeness in per cent, {units}: {one.text.replace(' points', '')}")
     if one.holds:
-        return replace(one, text=f"likeness in per cent: {text}")
+        return told
     reason = "; ".join(filter(None, [one.reason.replace(" points", ""), hint]))
-    return replace(one, text=f"likeness in per cent: {text}", reason=reason)
+    return replace(told, reason=reason)
 
 
-def _complete(attacks: Attacks) -> Answer:
+def _complete(attacks: Attacks, units: str) -> Answer:
     best = attacks["splitfed"]
     found = interval(best["psnr"])
     linked = bool(np.all(best["linked"]))
     holds = None if found.low <= VISIBLE <= found.high else bool(found.low > VISIBLE and linked)
     smooth = attacks.get("splitfed, no public images")
-    text = compare.told(best)
+    text = f"{units}: {compare.told(best)}"
     text += f"; without public images {compare.told(smooth)}" if smooth else ""
     reason = "" if holds else f"PSNR {found.mean:.1f} [{found.low:.1f}, {found.high:.1f}] dB"
     return Answer(holds, text, reason)

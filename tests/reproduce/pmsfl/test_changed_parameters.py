@@ -59,7 +59,9 @@ def decided(answers):
 def test_budgets_and_attackers_of_figure_2_are_free(epsilons, gradients, smooth):
     attacks = noise_attacks(epsilons, gradients=gradients, smooth=smooth)
     claims = decided(
-        attack_verdicts.noise_answers(attacks, budgets=epsilons, copies=7, record=64, margin=0.05)
+        attack_verdicts.noise_answers(
+            attacks, budgets=epsilons, copies=7, record=64, networks=1, margin=0.05
+        )
     )
     assert ("gradients" in claims) == gradients
     assert ("only-0-1" in claims) == (len(epsilons) > 1)
@@ -74,10 +76,11 @@ def test_the_reasons_of_figure_2_speak_of_the_numbers_at_hand():
     budgets = [3.0, 0.2]
     attacks = noise_attacks(budgets)
     found = attack_verdicts.noise_answers(
-        attacks, budgets=budgets, copies=50, record=99, margin=0.05
+        attacks, budgets=budgets, copies=50, record=99, networks=1, margin=0.05
     )
     assert "ε = 3 " in found["limited-at-5"].text and "50 copies" in found["still-0-1"].text
     assert "ε = 0.2" in found["hidden-at-0-1"].text
+    assert all("6 images, 1 network:" in found[claim].text for claim in ("complete", "gradients"))
     density = attack_verdicts.dense(4.0, 10.5)
     told = " ".join(stories.figure2(attacks, density, budgets, 50))
     assert "ε = 3 " in told and "0.2" in told and "50 times" in told
@@ -87,7 +90,7 @@ def test_the_reasons_of_figure_2_speak_of_the_numbers_at_hand():
 def test_a_budget_of_a_whole_record_hides_the_images_or_the_reason_counts_its_activations():
     attacks = noise_attacks([5.0])
     attacks["dp 5, whole record"] = attacks[compare.NOTHING]
-    budgets = {"budgets": [5.0], "copies": 7, "record": 64, "margin": 0.05}
+    budgets = {"budgets": [5.0], "copies": 7, "record": 64, "networks": 1, "margin": 0.05}
     assert attack_verdicts.noise_answers(attacks, **budgets)["record"].holds is True
     attacks["dp 5, whole record"] = attacks["splitfed"]
     found = attack_verdicts.noise_answers(attacks, **budgets)["record"]
@@ -107,7 +110,9 @@ def test_figure_5_without_masks_or_with_few_rounds(rounds, masks):
     if masks:
         attacks |= {name: measures() for name in everything()}
     entropy = rng.random((2, rounds + 1)) if masks else np.empty((2, 0))
-    found = attack_verdicts.mask_answers(attacks, entropy, budget=0.3, participants=5, margin=0.05)
+    found = attack_verdicts.mask_answers(
+        attacks, entropy, budget=0.3, participants=5, networks=2, margin=0.05
+    )
     assert decided(found) == (
         {"mitigates", "like-0-1-first", "like-0-1", "like-0-1-informed", "bits", "random"}
         if masks
