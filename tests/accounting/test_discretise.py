@@ -205,3 +205,13 @@ def test_windows_of_rare_losses_are_no_wider_than_their_sum():
     place = np.arange(mass.size)
     deviation = np.sqrt(count * (mass @ place**2 - (mass @ place) ** 2))
     assert composed_size(side, count) < 20 * deviation
+
+
+@pytest.mark.parametrize("mass", [[0.0], [0.0, 1e-9, 0.0], [1e-3, 1e-3], [0.2, 0.0, 0.3]])
+def test_losses_of_which_rounding_downwards_has_left_next_to_nothing(mass):
+    """All that is left of many rounds is less than what is truncated: no window is empty."""
+    side = DensePLDPmf(1.0, -1, np.array(mass), 0.0, False)
+    for composed in self_compositions(side, [100, 10**6]):
+        kept = losses(composed)
+        assert kept.mass.size == 1
+        assert 0 <= kept.mass[0] <= 1e-15

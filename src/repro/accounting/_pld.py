@@ -44,8 +44,11 @@ _FEW = 1000
 _GROUPS = 4096
 """Groups of losses in Chernoff's bound, which places the truncated tails by a trace further out."""
 
-_ORDERS = 2.0 ** (np.arange(-16, 13) / 2)
+_ORDERS = 2.0 ** (np.arange(-12, 13) / 2)
 """Orders of Chernoff's bound, relative to the best one for normal losses."""
+
+_RARE_ORDERS = 2.0 ** (np.arange(-2, 13) / 2)
+"""More of them, over the number of losses: best for large losses that are so rare that hardly one is met."""
 
 _LEAST_VARIANCE = 1e-6
 """Variance, in squared places, that is assumed of losses which hardly vary."""
@@ -226,20 +229,24 @@ def _in_groups(mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _kept(size: int, count: int, place: np.ndarray, weight: np.ndarray) -> tuple[int, int]:
     """The first and last place of a sum of `count` losses that is kept, of (size - 1) count.
 
-    By Chernoff's bound no more than `_TRUNCATED` lies beyond them, whatever orders are tried. They spread around the
-    order that is best for a normal sum.
+    By Chernoff's bound no more than `_TRUNCATED` lies beyond them, whatever orders are tried.
     """
+    if not weight.any():
+        return 0, 0
     log_rest = math.log(2 / _TRUNCATED)
     mean = float(np.average(place, weights=weight))
     variance = float(np.average((place - mean) ** 2, weights=weight))
-    order = math.sqrt(2 * log_rest / (count * max(variance, _LEAST_VARIANCE))) * _ORDERS
+    normal = math.sqrt(2 * log_rest / (count * max(variance, _LEAST_VARIANCE)))
+    order = np.append(normal * _ORDERS, _RARE_ORDERS / size)
     with np.errstate(divide="ignore"):
         log_weight = np.log(weight)
     orders = np.concatenate([-order, order])
     log_moments = log_sum(orders[:, None] * (place - mean) + log_weight, axis=1)
     ends = (count * log_moments + log_rest) / orders
     low, high = ends[: order.size].max() + count * mean, ends[order.size :].min() + count * mean
-    return max(0, math.floor(low)), min((size - 1) * count, math.ceil(high))
+    low, high = max(0, math.floor(low)), min((size - 1) * count, math.ceil(high))
+    # Of losses that are rounded downwards so little may be left that all of it is less than is truncated.
+    return min(low, max(high, 0)), max(high, 0)
 
 
 def filled(pmf: pld_pmf.PLDPmf) -> pld_pmf.PLDPmf:
