@@ -44,11 +44,14 @@ _FEW = 1000
 _GROUPS = 4096
 """Groups of losses in Chernoff's bound, which places the truncated tails by a trace further out."""
 
-_ORDERS = 2.0 ** (np.arange(-12, 13) / 2)
-"""Orders of Chernoff's bound, relative to the best one for normal losses."""
+_LOG_REST = math.log(2 / _TRUNCATED)
+"""Minus the log of what each of the two tails may weigh."""
+
+_SPREAD = 64.0
+"""How far the orders of Chernoff's bound reach to both sides of the best one for normal losses."""
 
 _RARE_ORDERS = 2.0 ** (np.arange(-2, 13) / 2)
-"""More of them, over the number of losses: best for large losses that are so rare that hardly one is met."""
+"""More orders, over the number of losses: best for large losses that are so rare that hardly one is met."""
 
 _LEAST_VARIANCE = 1e-6
 """Variance, in squared places, that is assumed of losses which hardly vary."""
@@ -148,19 +151,21 @@ def from_places(
 def self_compositions(pmf: pld_pmf.PLDPmf, counts: Iterable[int]) -> Iterator[pld_pmf.PLDPmf]:
     """`pmf.self_compose(count)` for each count, up to the rounding of Fourier transforms.
 
-    Chernoff's bound says which losses to keep. It looks at groups of losses, of which dp-accounting looks at each.
+    Chernoff's bound says which losses to keep. It looks at groups of losses, of which dp-accounting looks at each,
+    and at orders that serve all counts.
 
     Args:
         pmf: losses of one direction.
         counts: numbers of rounds, >= 1.
     """
     interval, first, mass, infinite = losses(pmf)
-    place, weight = _in_groups(mass)
+    counts = [integer("count", count, 1) for count in counts]
+    moments = _moments(mass, min(counts), max(counts))
     for count in counts:
-        if integer("count", count, 1) == 1:
+        if count == 1 or not mass.size:
             yield pmf
             continue
-        low, high = _kept(mass.size, count, place, weight)
+        low, high = _kept(mass.size, count, moments)
         width = high - low + 1
         size = fft.next_fast_len(width, real=True)
         spectrum = fft.rfft(_folded(mass, size), size)
@@ -207,7 +212,7 @@ def composed_size(pmf: pld_pmf.PLDPmf, count: int) -> int:
     mass = losses(pmf).mass
     if count == 1 or mass.size < 2:
         return mass.size
-    low, high = _kept(mass.size, count, *_in_groups(mass))
+    low, high = _kept(mass.size, count, _moments(mass, count, count))
     return high - low + 1
 
 
@@ -226,27 +231,46 @@ def _in_groups(mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.append(first, first + length), np.append(total - up, up)
 
 
-def _kept(size: int, count: int, place: np.ndarray, weight: np.ndarray) -> tuple[int, int]:
+class _Moments(NamedTuple):
+    """Orders, both signs, upper bounds on the log of the central moment generating function there, and the mean."""
+
+    orders: np.ndarray
+    log_moments: np.ndarray
+    mean: float
+
+
+def _moments(mass: np.ndarray, least: int, most: int) -> _Moments | None:
+    """What Chernoff's bound needs for `least` to `most` losses; None where all masses are 0."""
+    if not np.any(mass > 0):
+        return None
+    place, weight = _in_groups(mass)
+    mean = float(np.average(place, weights=weight))
+    variance = float(np.average((place - mean) ** 2, weights=weight))
+    # Half octaves around the orders that are best for a normal sum of the most losses, and of the least.
+    first, last = (
+        math.sqrt(2 * _LOG_REST / (n * max(variance, _LEAST_VARIANCE))) for n in (most, least)
+    )
+    steps = np.arange(2 * math.log2(first / _SPREAD), 2 * math.log2(last * _SPREAD) + 1)
+    order = np.append(2.0 ** (steps / 2), _RARE_ORDERS / mass.size)
+    orders = np.concatenate([-order, order])
+    with np.errstate(divide="ignore"):
+        log_weight = np.log(weight)
+    return _Moments(orders, log_sum(orders[:, None] * (place - mean) + log_weight, axis=1), mean)
+
+
+def _kept(size: int, count: int, moments: _Moments | None) -> tuple[int, int]:
     """The first and last place of a sum of `count` losses that is kept, of (size - 1) count.
 
     By Chernoff's bound no more than `_TRUNCATED` lies beyond them, whatever orders are tried.
     """
-    if not weight.any():
+    if moments is None:
         return 0, 0
-    log_rest = math.log(2 / _TRUNCATED)
-    mean = float(np.average(place, weights=weight))
-    variance = float(np.average((place - mean) ** 2, weights=weight))
-    normal = math.sqrt(2 * log_rest / (count * max(variance, _LEAST_VARIANCE)))
-    order = np.append(normal * _ORDERS, _RARE_ORDERS / size)
-    with np.errstate(divide="ignore"):
-        log_weight = np.log(weight)
-    orders = np.concatenate([-order, order])
-    log_moments = log_sum(orders[:, None] * (place - mean) + log_weight, axis=1)
-    ends = (count * log_moments + log_rest) / orders
-    low, high = ends[: order.size].max() + count * mean, ends[order.size :].min() + count * mean
-    low, high = max(0, math.floor(low)), min((size - 1) * count, math.ceil(high))
+    orders, log_moments, mean = moments
+    ends = (count * log_moments + _LOG_REST) / orders + count * mean
+    low = max(0, math.floor(ends[orders < 0].max()))
+    high = max(0, min((size - 1) * count, math.ceil(ends[orders > 0].min())))
     # Of losses that are rounded downwards so little may be left that all of it is less than is truncated.
-    return min(low, max(high, 0)), max(high, 0)
+    return min(low, high), high
 
 
 def filled(pmf: pld_pmf.PLDPmf) -> pld_pmf.PLDPmf:
