@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from dp_accounting.pld.pld_pmf import DensePLDPmf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtr
 from scipy.stats import binom
 
 from repro.accounting import (
-    CentralizedShuffling,
     PoissonGaussian,
     RandomParticipation,
     compose,
@@ -19,7 +19,13 @@ from repro.accounting import _discretise as module
 from repro.accounting._discretise import contracted, optimistic, pessimistic
 from repro.accounting._gaussian import log_shift_divergence
 from repro.accounting._losses import profile
-from repro.accounting._pld import losses, one_sided, self_composition, self_compositions
+from repro.accounting._pld import (
+    composed_size,
+    losses,
+    one_sided,
+    self_composition,
+    self_compositions,
+)
 
 EPSILON = np.linspace(0, 6, 61)
 
@@ -173,13 +179,39 @@ def test_brackets_of_sampled_gaussians_are_narrow(sigma, rate, rounds, width):
     assert low <= high <= low * (1 + width)
 
 
-def test_moments_in_groups_bound_the_exact_ones():
-    """So that truncated tails are no heavier than what is charged for them."""
-    (side, _) = one_sided(CentralizedShuffling(0.7, p=0.3, q=0.2).losses("upper", 2e-3))
-    mass = losses(side).mass
-    (composed,) = self_compositions(side, [50])
+RARE = np.zeros(5000)
+RARE[[0, 3, 4, 900, 4999]] = 0.3, 0.5, 0.2 - 1e-5, 1e-5, 1e-19
+GEOMETRIC = 0.1 * 0.9 ** np.arange(400)
+
+
+@pytest.mark.parametrize("mass", [RARE, RARE[::-1].copy(), GEOMETRIC, np.ones(7) / 7])
+@pytest.mark.parametrize("count", [2, 5, 30])
+def test_truncated_tails_are_no_heavier_than_what_is_charged_for_them(mass, count):
+    exact = np.ones(1, dtype=np.longdouble)
+    for _ in range(count):
+        exact = sum(np.pad(mass[k] * exact, (k, mass.size - 1 - k)) for k in np.flatnonzero(mass))
+    (composed,) = self_compositions(DensePLDPmf(1.0, 0, mass, 0.0, True), [count])
     kept = losses(composed)
-    exact = np.fft.irfft(np.fft.rfft(mass, 2**18) ** 50, 2**18)
-    start = kept.first - 50 * losses(side).first
-    assert exact[:start].sum() + exact[start + kept.mass.size :].sum() < 1e-13
-    np.testing.assert_allclose(kept.mass, exact[start : start + kept.mass.size], atol=1e-16)
+    inside = slice(kept.first, kept.first + kept.mass.size)
+    outside = exact[: inside.start].sum() + exact[inside.stop :].sum()
+    assert outside <= kept.infinite == pytest.approx(1e-15)
+    np.testing.assert_allclose(kept.mass, exact[inside].astype(float), atol=2e-15)
+
+
+def test_windows_of_rare_losses_are_no_wider_than_their_sum():
+    """The rest of 40,000 rounds lies within ten of its standard deviations; places beyond it cost time only."""
+    side = one_sided(PoissonGaussian(2.0, rate=1e-3).losses("upper", 1e-5), "remove")[0]
+    mass, count = losses(side).mass, 40_000
+    place = np.arange(mass.size)
+    deviation = np.sqrt(count * (mass @ place**2 - (mass @ place) ** 2))
+    assert composed_size(side, count) < 20 * deviation
+
+
+@pytest.mark.parametrize("mass", [[0.0], [0.0, 1e-9, 0.0], [1e-3, 1e-3], [0.2, 0.0, 0.3]])
+def test_losses_of_which_rounding_downwards_has_left_next_to_nothing(mass):
+    """All that is left of many rounds is less than what is truncated: no window is empty."""
+    side = DensePLDPmf(1.0, -1, np.array(mass), 0.0, False)
+    for composed in self_compositions(side, [100, 10**6]):
+        kept = losses(composed)
+        assert kept.mass.size == 1
+        assert 0 <= kept.mass[0] <= 1e-15

@@ -68,7 +68,8 @@ def test_many_compositions_are_those_of_the_library(method):
             ours, theirs = losses(composed), losses(wanted)
             assert ours.interval == theirs.interval
             assert ours.infinite == pytest.approx(theirs.infinite, abs=2e-15)
-            assert abs(ours.first - theirs.first) <= 1 or count == 2  # small ones are left whole
+            # The same tails are cut off, mostly nearer to the sum: both choose among a few orders.
+            assert ours.mass.size <= 1.02 * theirs.mass.size + 2
             assert ours.mass.sum() == pytest.approx(theirs.mass.sum(), abs=1e-13)
     with pytest.raises(ValueError, match="count"):
         next(self_compositions(side, [0]))

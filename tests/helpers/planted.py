@@ -94,6 +94,24 @@ class ClientsKept(Sampling):
         return np.broadcast_to(clients[..., owner], (*shape, len(owner)))
 
 
+class CoinsOfTheRoundBefore(Sampling):
+    """In a cache some records keep their coin for one more round."""
+
+    def draw(self, rng, shape, raw, owner):
+        used = super().draw(rng, shape, raw, owner).copy()
+        for t in range(1, shape[1]):
+            kept = rng.random((shape[0], len(owner))) < 0.15
+            used[:, t] = np.where(kept, used[:, t - 1], used[:, t])
+        return used
+
+
+class NeighboursShareACoin(Sampling):
+    """Records are drawn in pairs."""
+
+    def draw(self, rng, shape, raw, owner):
+        return super().draw(rng, shape, raw, owner)[..., np.arange(len(owner)) // 2 * 2]
+
+
 class ByImportance(Sampling):
     """Long contributions are drawn more often."""
 
@@ -501,6 +519,20 @@ class NoiseOfNeighbouringRounds(Noise):
     def noise(self, rng, shape):
         fresh = super().noise(rng, (shape[0], shape[1] + 1, *shape[2:]))
         return (fresh[:, 1:] - self.back * fresh[:, :-1]) / np.sqrt(1 + self.back**2)
+
+
+class NoiseInHalfPrecision(Noise):
+    """Contributions move the release off the grid of the noise: its last digits give them away."""
+
+    def noise(self, rng, shape):
+        return super().noise(rng, shape).astype(np.float16).astype(float)
+
+
+class TwoHalvesOfNoise(Noise):
+    """Two parties add half of the noise each, as if their scales and not their variances added up."""
+
+    def noise(self, rng, shape):
+        return (super().noise(rng, shape) + super().noise(rng, shape)) / 2
 
 
 class UniformNoise(Noise):

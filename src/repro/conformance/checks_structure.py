@@ -155,7 +155,8 @@ def _divisor(
     present = np.abs(parts) > TOLERANCE
     low = np.where(present, parts, np.inf).min(axis=0)
     high = np.where(present, parts, -np.inf).max(axis=0)
-    apart = float(np.max(np.where(np.isfinite(low), (high - low) / np.abs(high), 0.0), initial=0.0))
+    seen_once = np.isfinite(low)
+    apart = float(np.max((high - low)[seen_once] / np.abs(high[seen_once]), initial=0.0))
     moved = 0.0
     for whole, less in tables.values():
         if less is not None:
