@@ -62,6 +62,16 @@ def spoiled(answer: Answer, change: Callable[[np.ndarray], np.ndarray]) -> Answe
     return lambda **case: change(np.asarray(answer(**case), dtype=float))
 
 
+def objections(*wrong: tuple[Any, Mapping[str, Any]]) -> dict[str, Answer]:
+    """Objections to a proof that are none: steps that are true at these numbers, and numbers out of place."""
+    return {
+        f"step {step} at {', '.join(f'{name} {value}' for name, value in numbers.items())}": (
+            lambda step=step, numbers=numbers: (step, numbers)
+        )
+        for step, numbers in wrong
+    }
+
+
 def planted(
     lesson: Lesson,
     right: Mapping[str, Answer],
