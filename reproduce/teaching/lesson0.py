@@ -9,6 +9,7 @@ from scipy.stats import norm
 
 from repro.accounting import GaussianMechanism
 from reproduce.papers.second_routes import Mixture, grid_divergence
+from reproduce.teaching import wrong_proofs
 from reproduce.teaching.checks import (
     Answer,
     Cases,
@@ -359,5 +360,6 @@ LESSON = Lesson(
                 ),
             ),
         ),
+        Exercise("0.12", "find the bug: a wrong proof", wrong_proofs.BAD_OUTPUTS.refuted()),
     ]
 )

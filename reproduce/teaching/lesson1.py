@@ -16,6 +16,7 @@ from repro.accounting import (
     WeakClientSampling,
 )
 from reproduce.papers.second_routes import client_pair, grid_divergence
+from reproduce.teaching import wrong_proofs
 from reproduce.teaching.checks import (
     Cases,
     Exercise,
@@ -331,8 +332,9 @@ LESSON = Lesson(
                 ),
             ),
         ),
+        Exercise("1.10", "find the bug: a wrong proof", wrong_proofs.EQUAL_GRADIENTS.refuted()),
         Exercise(
-            "1.10",
+            "1.11",
             "the repaired bound for one other record",
             (
                 between(
@@ -349,7 +351,7 @@ LESSON = Lesson(
             ),
         ),
         Exercise(
-            "1.11",
+            "1.12",
             "find the bug: is the accountant safe?",
             (
                 sorts(

@@ -10,6 +10,7 @@ from scipy.stats import binom, hypergeom
 
 from repro.accounting import BalancedIterationSubsampling, ModelSplitting
 from reproduce.papers.second_routes import Mixture
+from reproduce.teaching import wrong_proofs
 from reproduce.teaching.checks import (
     Cases,
     Exercise,
@@ -327,5 +328,6 @@ LESSON = Lesson(
                 ),
             ),
         ),
+        Exercise("2.11", "find the bug: a wrong proof", wrong_proofs.EXACTLY_WINS.refuted()),
     ]
 )

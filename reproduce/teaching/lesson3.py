@@ -11,6 +11,7 @@ from repro.accounting import GaussianMechanism, PoissonGaussian, compose
 from repro.accounting.mspafl.round import AveragedUploads
 from repro.accounting.mspafl.run import run_delta, server_delta_lower
 from reproduce.papers.second_routes import Mixture, grid_divergence
+from reproduce.teaching import wrong_proofs
 from reproduce.teaching.checks import Cases, Exercise, Lesson, holds, limit, moves, near, sorts
 from reproduce.teaching.games import Game
 
@@ -298,5 +299,6 @@ LESSON = Lesson(
                 ),
             ),
         ),
+        Exercise("3.11", "find the bug: a wrong proof", wrong_proofs.KEPT_STATE.refuted()),
     ]
 )

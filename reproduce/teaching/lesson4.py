@@ -8,6 +8,7 @@ import numpy as np
 
 from repro.secagg import Ring
 from reproduce.papers.second_routes import Mixture
+from reproduce.teaching import wrong_proofs
 from reproduce.teaching.checks import Cases, Exercise, Lesson, limit, moves, near, sorts
 from reproduce.teaching.games import Game
 
@@ -219,7 +220,7 @@ LESSON = Lesson(
         ),
         Exercise(
             "4.8",
-            "what a spy with friends cannot subtract",
+            "what a reader with friends cannot subtract",
             (
                 near(
                     "it is the spread of the noises of all others",
@@ -276,5 +277,6 @@ LESSON = Lesson(
                 ),
             ),
         ),
+        Exercise("4.12", "find the bug: a wrong proof", wrong_proofs.SUMMED_NOISE.refuted()),
     ]
 )

@@ -9,6 +9,7 @@ import numpy as np
 
 from repro._validate import integer, positive, probability_open
 from reproduce.papers.second_routes import Mixture
+from reproduce.teaching import wrong_proofs
 from reproduce.teaching.checks import (
     Cases,
     Exercise,
@@ -371,5 +372,6 @@ LESSON = Lesson(
                 ),
             ),
         ),
+        Exercise("5.14", "find the bug: a wrong proof", wrong_proofs.BATCH_OF_IMAGES.refuted()),
     ]
 )

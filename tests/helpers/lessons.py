@@ -28,6 +28,8 @@ SPOILED: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "base 2": lambda x: x / np.log(2),
     "base 10": lambda x: x / np.log(10),
     "rounded": lambda x: np.round(x, 1),
+    "a logarithm forgotten": lambda x: np.exp(np.minimum(x, 700.0)),
+    "a logarithm too many": lambda x: np.log(np.abs(x) + 1e-300),
 }
 """Mistakes that can be made after every formula."""
 
@@ -62,6 +64,16 @@ def spoiled(answer: Answer, change: Callable[[np.ndarray], np.ndarray]) -> Answe
     return lambda **case: change(np.asarray(answer(**case), dtype=float))
 
 
+def objections(*wrong: tuple[Any, Mapping[str, Any]]) -> dict[str, Answer]:
+    """Objections to a proof that are none: steps that are true at these numbers, and numbers out of place."""
+    return {
+        f"step {step} at {', '.join(f'{name} {value}' for name, value in numbers.items())}": (
+            lambda step=step, numbers=numbers: (step, numbers)
+        )
+        for step, numbers in wrong
+    }
+
+
 def planted(
     lesson: Lesson,
     right: Mapping[str, Answer],
@@ -91,7 +103,7 @@ def mistakes(
     wrong: Mapping[str, Mapping[str, Answer]],
     whole: Sequence[str] = (),
 ) -> list[str]:
-    """The planted wrong answers that a lesson's checks let pass; there are 150 or more, some for each exercise."""
+    """The planted wrong answers that a lesson's checks let pass; there are 200 or more, some for each exercise."""
     plants = planted(lesson, right, wrong, whole)
-    assert set(wrong) == set(lesson.exercises) and len(plants) >= 150
+    assert set(wrong) == set(lesson.exercises) and len(plants) >= 200
     return [f"{key}: {name}" for key, name, one in plants if lesson.check(key, one).passed]

@@ -213,6 +213,14 @@ WRONG = {
         "a number": lambda release: 0.5,
         "stops": lambda release: release(),
     },
+    "0.12": lessons.objections(
+        (3, {"sigma": 1.0, "epsilon": 1.0}),
+        (1, {"sigma": 0.5, "epsilon": 2.0}),
+        (2, {"sigma": 2.0, "epsilon": 0.0}),
+        (4, {"sigma": 1.0}),
+        (4, {"sigma": 0.0, "epsilon": 1.0}),
+        (5, {"sigma": 1.0, "epsilon": 1.0}),
+    ),
 }
 
 

@@ -192,7 +192,15 @@ WRONG = {
             0.0, RIGHT["1.9"](threshold, epsilon, sigma, p, q)
         ),
     },
-    "1.10": {
+    "1.10": lessons.objections(
+        (1, {"epsilon": 0.4, "sigma": 0.3, "p": 0.5, "q": 0.5}),
+        (2, {"epsilon": 0.4, "sigma": 0.3, "p": 1.0, "q": 0.5}),
+        (2, {"epsilon": 1.0, "sigma": 1.0, "p": 0.1, "q": 0.1}),
+        (3, {"epsilon": 0.4, "sigma": 0.3, "p": 1.0, "q": 0.5}),
+        (4, {"epsilon": 0.4, "sigma": 0.3, "p": 1.0}),
+        (4, {"epsilon": 0.4, "sigma": 0.3, "p": 1.0, "q": 1.5}),
+    ),
+    "1.11": {
         "Mallory": lambda epsilon, sigma, p, q: (
             p * q * _noise(np.log1p(np.expm1(epsilon) / q), sigma)
         ),
@@ -227,7 +235,7 @@ WRONG = {
         ),
         "variance": lambda epsilon, sigma, p, q: _repaired(epsilon, sigma**2, p, q),
     },
-    "1.11": {
+    "1.12": {
         "large epsilon only": _compares(
             [(0.1, 0.1, 10), (0.5, 0.5, 1), (0.9, 0.3, 10)], epsilons=(5.0,)
         ),

@@ -208,6 +208,14 @@ WRONG = {
         "sizes and shares": _sizes_and_shares,
         "a number": lambda sampler: 3.0,
     },
+    "2.11": lessons.objections(
+        (1, {"participations": 2, "sigma": 0.5, "epsilon": 1.0}),
+        (2, {"participations": 2, "sigma": 0.5, "epsilon": 1.0}),
+        (3, {"participations": 2, "sigma": 0.5, "epsilon": 1.0}),
+        (4, {"participations": 2, "sigma": 0.5, "epsilon": 6.0}),  # there it is true
+        (4, {"participations": 3, "sigma": 2.0, "epsilon": 3.0}),
+        (4, {"participations": 2.5, "sigma": 0.5, "epsilon": 1.0}),
+    ),
 }
 
 

@@ -139,6 +139,14 @@ WRONG = {
         ),
         "a number": lambda accountant: accountant(1.0, 5.0, 0.2, 30),
     },
+    "3.11": lessons.objections(
+        (1, {"q": 0.05, "sigma": 5.0, "t": 10}),
+        (2, {"q": 0.05, "sigma": 5.0, "t": 10}),
+        (4, {"q": 0.05, "sigma": 1.0, "t": 10}),
+        (3, {"q": 0.05, "sigma": 5.0, "t": 1}),  # there it is true
+        (3, {"q": 1.0, "sigma": 5.0, "t": 10}),  # and there
+        (3, {"q": 0.05, "sigma": 5.0, "t": 2.5}),
+    ),
 }
 
 

@@ -139,6 +139,14 @@ WRONG = {
         "stops": lambda sharer: sharer(),
         "a number": lambda sharer: 7,
     },
+    "4.12": lessons.objections(
+        (1, {"scale": 1.0, "clients": 4}),
+        (2, {"scale": 0.5, "clients": 10}),
+        (3, {"scale": 1.0, "clients": 4}),
+        (4, {"scale": 1.0, "clients": 1}),  # there it is true
+        (4, {"scale": 1.0, "clients": 0}),
+        (4, {"b": 1.0, "n": 4}),
+    ),
 }
 
 

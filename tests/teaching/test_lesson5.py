@@ -232,6 +232,14 @@ WRONG = {
             abs(accountant(1.0, 0.5, 8) - batch_ends(1.0, 0.5, 8)[0]) < 1e-9
         ),
     },
+    "5.14": lessons.objections(
+        (1, {"epsilon": 1.0, "keep": 0.5, "batch": 4}),
+        (2, {"epsilon": 1.0, "keep": 0.5, "batch": 4}),
+        (4, {"epsilon": 1.0, "keep": 0.5, "batch": 4}),
+        (3, {"epsilon": 1.0, "keep": 0.5, "batch": 1}),  # there it is true
+        (3, {"epsilon": 1.0, "keep": 1.0, "batch": 4}),
+        (3.0, {"epsilon": 1.0, "keep": 0.5, "batch": 4}),
+    ),
 }
 
 

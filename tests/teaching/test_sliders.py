@@ -54,7 +54,7 @@ def broken(page, count, seed, bounds):
         values = [axis.value(s) for axis, s in zip(page.axes, place, strict=True)]
         shown = bounds(place)
         for key, (low, high) in page.at(values).items():
-            if shown[key][0] > low or shown[key][1] < high:
+            if shown[key][0] > low or shown[key][1] < min(high, page.most):
                 found.append((values, key, shown[key], (low, high)))
     return found
 
@@ -85,19 +85,46 @@ def test_the_nearer_grid_point_alone_would_be_wrong():
 
 
 def test_the_grid_is_what_the_library_computes(page):
-    """A seeded sample of the committed numbers, rounded to the safe side and by less than a digit."""
+    """A seeded sample of the committed numbers: never inside of the library's, and at most 1 % outside.
+
+    A bound of the library that was tightened by less leaves the page true, and needs no new grid.
+    """
     rng = np.random.default_rng(3)
     for _ in range(4):
         at = tuple(int(rng.integers(len(axis.values))) for axis in page.axes)
         values = [axis.values[k] for axis, k in zip(page.axes, at, strict=True)]
         for key, (low, high) in page.at(values).items():
+            high = min(high, page.most)
             for stored, exact, side in (
                 (page.grid.low[key][at], low, -1),
                 (page.grid.high[key][at], high, 1),
             ):
-                # Fourier transforms differ in the last digits between machines.
                 away = side * (stored - exact)
-                assert -1e-9 * exact - 1e-15 <= away <= 1e-3 * exact + 1e-15, (values, key)
+                assert 0 <= away <= 0.01 * exact + 2 * page.least + 1e-15, (
+                    f"{key} at {values}: renew with python -m reproduce.teaching.sliders {page.name}"
+                )
+
+
+def test_another_processor_does_not_make_a_grid_stale():
+    """What a Fourier transform on another processor changes moves no bound to the wrong side."""
+    rng = np.random.default_rng(7)
+    low = np.geomspace(1e-15, 0.9, 500)
+    high = np.minimum(low * 1.01, 1.0)
+    kept = grid.outward(low, high, 1e-12, 1.0)
+    kept = grid.rounded(kept[0], up=False), grid.rounded(kept[1], up=True)
+    for _ in range(20):
+        noise = 1 + 1e-10 * rng.uniform(-1, 1, 500), 1e-14 * rng.uniform(-1, 1, 500)
+        assert np.all(kept[0] <= np.maximum(low * noise[0] + noise[1], 0.0))
+        assert np.all(kept[1] >= np.minimum(high * noise[0] + noise[1], 1.0))
+    assert np.all(kept[1] <= 1.0) and np.all(kept[0] >= 0.0)
+
+
+def test_without_the_margin_it_would():
+    """The same noise moves bounds that were only rounded to the wrong side."""
+    low = (
+        np.arange(1000, 1050) * 1e-15
+    )  # bounds of four digits, as they happen to be in small deltas
+    assert np.any(grid.rounded(low, up=False) > low - 1e-14)
 
 
 def test_true_values_rise_or_fall_along_every_slider(page):

@@ -22,7 +22,7 @@ FOLDER = editions.FOLDER / "sliders"
 DIGITS = 4
 """Digits of every number that is stored or shown."""
 
-_LEAST_DELTA = 1e-12
+_RELATIVE = 1e-9
 
 Ends = Callable[..., Mapping[str, tuple[np.ndarray, np.ndarray]]]
 """Bounds from the library. It takes the first axis as an array of shape (n,) and the others as numbers, by
@@ -33,12 +33,23 @@ class GridError(ValueError):
     """A grid is missing, or it is not that of its lesson."""
 
 
-def visible(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Bounds on deltas that do not tell apart what is below 1e-12: 0 and 1e-12 hold there, too.
+def outward(
+    low: np.ndarray, high: np.ndarray, least: float, most: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Bounds a little further out, so that they also hold beside those of another processor.
 
-    So far down bounds of compositions are loose, and their rounding follows no order.
+    Fourier transforms and sums differ between processors: in the last digits, and by 1e-14 in the deltas of
+    compositions. Without the margin a bound that is rounded here may be inside of one that is computed there.
+
+    Args:
+        low, high: at least 0, of one shape.
+        least: values below it are not told apart: 0 and `least` hold there. A tenth of it is the margin of all
+            others, far above what processors differ by.
+        most: what no value exceeds.
     """
-    return np.where(low < _LEAST_DELTA, 0.0, low), np.maximum(high, _LEAST_DELTA)
+    below = low * (1 - _RELATIVE) - least / 10
+    above = np.maximum(high * (1 + _RELATIVE) + least / 10, least)
+    return np.where(below < least, 0.0, below), np.minimum(above, most)
 
 
 def rounded(values: np.ndarray, up: bool) -> np.ndarray:
@@ -134,6 +145,9 @@ class Page:
             a function of the values of the first axis, shape (n, rates).
         promise: the quantity whose upper bound is the delta of the promise in that picture, epsilon being
             the second axis.
+        least: nothing smaller is told apart, see `outward`.
+        most: what no quantity exceeds.
+        settled: quantities whose ends hold on every processor as they are.
     """
 
     name: str
@@ -149,6 +163,9 @@ class Page:
     verdicts: tuple[tuple[str, str, str, str, str], ...] = ()
     curve: tuple[tuple[float, ...], Callable[[np.ndarray], np.ndarray]] | None = None
     promise: str = ""
+    least: float = 0.0
+    most: float = np.inf
+    settled: frozenset[str] = frozenset()
 
     @property
     def path(self) -> Path:
@@ -172,6 +189,8 @@ class Page:
             others = [axis.values[k] for axis, k in zip(self.axes[1:], place, strict=True)]
             found = self.ends(first, **dict(zip(names[1:], others, strict=True)))
             for key, ends in found.items():
+                if key not in self.settled:
+                    ends = outward(*ends, self.least, self.most)
                 low[key][:, *place], high[key][:, *place] = ends
         return Grid(
             self,

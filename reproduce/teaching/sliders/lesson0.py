@@ -34,7 +34,7 @@ def ends(sigma: np.ndarray, epsilon: float) -> dict[str, tuple[np.ndarray, np.nd
     release = GaussianMechanism(sigma)
     right = (1 + release.delta(0.0)) / 2
     low, high = closed(release.delta(epsilon))
-    return {"delta": (low, np.minimum(high, 1.0)), "right": closed(right)}
+    return {"delta": (low, high), "right": closed(right)}
 
 
 def reached(sigma: np.ndarray) -> np.ndarray:
@@ -62,4 +62,5 @@ PAGE = Page(
     span=(0.0, 1.0),
     curve=(_FALSE_ALARMS, reached),
     promise="delta",
+    most=1.0,
 )

@@ -12,7 +12,7 @@ import numpy as np
 
 from repro.accounting import GaussianMechanism, PoissonGaussian, compose
 from reproduce.teaching.lesson3 import run_ends
-from reproduce.teaching.sliders.grid import Axis, Page, spaced, visible
+from reproduce.teaching.sliders.grid import Axis, Page, spaced
 from reproduce.teaching.sliders.lesson0 import closed
 
 _EPSILON = 1.0
@@ -27,9 +27,9 @@ def ends(sigma: np.ndarray, q: float, rounds: float) -> dict[str, tuple[np.ndarr
     kept = np.array([run_ends(_EPSILON, s, q, count) for s in sigma.tolist()])
     low, high = closed(GaussianMechanism(sigma / np.sqrt(count)).delta(_EPSILON))
     return {
-        "anew": visible(np.array(anew[0]), np.array(anew[1])),
-        "kept": visible(kept[:, 0], kept[:, 1]),
-        "first": visible(low, np.minimum(high, 1.0)),
+        "anew": (np.array(anew[0]), np.array(anew[1])),
+        "kept": (kept[:, 0], kept[:, 1]),
+        "first": (low, high),
     }
 
 
@@ -56,6 +56,8 @@ PAGE = Page(
     vertical="δ at ε = 1",
     span=(1e-12, 1.0),
     log=True,
+    least=1e-12,  # so far down bounds of compositions are loose
+    most=1.0,
     verdicts=(
         (
             "anew",

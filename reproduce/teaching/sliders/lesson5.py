@@ -58,6 +58,7 @@ PAGE = Page(
     along="batch",
     vertical="ε",
     span=(0.0, 4.5),
+    settled=frozenset({"batch", "noise"}),  # closed forms, and the value of a slider
     verdicts=(
         (
             "own",
