@@ -51,6 +51,9 @@ def main() -> int:
     parser.add_argument("--seconds", type=int, default=60, help="of random calls, and of sums")
     parser.add_argument("--calls", type=int, help="the most random calls; else as many as fit")
     parser.add_argument(
+        "--costly", type=int, help="so many above 50 ms, and `--calls` below; else as they come"
+    )
+    parser.add_argument(
         "--rounds",
         type=int,
         help="the most sums over sockets, and a tenth of those in process; else as fit",
@@ -59,7 +62,7 @@ def main() -> int:
     parts = options.part or ["calls", "sums", "kills"]
     found: list[str] = []
     if "calls" in parts:
-        found += fault_calls.run(options.seed, options.seconds, options.calls)
+        found += fault_calls.run(options.seed, options.seconds, options.calls, options.costly)
     if "sums" in parts:
         found += fault_sums.run(options.seed, options.seconds, options.rounds)
     if "kills" in parts:

@@ -9,6 +9,7 @@ Delta are public constants, and the observer sees each client's noisy vector (th
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
@@ -54,6 +55,7 @@ MECHANISMS = ("No-Private", "LDP", "MPC", "DDP-SA")
 _SHARED = ("MPC", "DDP-SA")
 METHODS = ("basic", "advanced", "optimal", "exact")
 
+_MOST_DECIMALS, _LARGEST_MODULUS = 300, 2**256
 _LARGEST_EPSILON = 600.0  # of one round, in a sum over rounds
 
 
@@ -307,7 +309,7 @@ def quantisation_error(decimals: int, *, clients: int = 1, average: bool = False
     The paper states 1 / (2 SF) for one number, and says that decoding keeps it; that is so for the
     average. Exact arithmetic is assumed.
     """
-    half = 0.5 * 10.0 ** -integer("decimals", decimals, 0)
+    half = 0.5 * 10.0 ** -integer("decimals", decimals, 0, _MOST_DECIMALS)
     return half if average else half * integer("clients", clients, 1)
 
 
@@ -316,8 +318,9 @@ def representable(modulus: int, *, decimals: int, clients: int = 1) -> float:
 
     Sums lie between -(p - 1)/2 and (p - 1)/2 after centring, in units of 10^-decimals.
     """
-    units = (integer("modulus", modulus, 2) - 1) // 2 // integer("clients", clients, 1)
-    return units / 10.0 ** integer("decimals", decimals, 0)
+    most = integer("modulus", modulus, 2, _LARGEST_MODULUS)
+    units = (most - 1) // 2 // integer("clients", clients, 1)
+    return units / 10.0 ** integer("decimals", decimals, 0, _MOST_DECIMALS)
 
 
 def reconstruction_probability(compromised: ArrayLike, servers: int) -> Values:
@@ -372,11 +375,12 @@ def element_bytes(limit: float, *, decimals: int, clients: int = 1) -> int:
 
     Args:
         limit: largest |x| of any client, > 0.
-        decimals: decimal places kept, >= 0.
+        decimals: decimal places kept, 0 to 300.
         clients: n >= 1.
     """
-    scale = 10 ** integer("decimals", decimals, 0)
-    largest = integer("clients", clients, 1) * round(float(positive("limit", limit)) * scale)
+    scale = 10 ** integer("decimals", decimals, 0, _MOST_DECIMALS)
+    units = round(Fraction(one(positive, "limit", limit)) * scale)
+    largest = integer("clients", clients, 1) * units
     return -(-(2 * largest + 1).bit_length() // 8)
 
 

@@ -63,7 +63,7 @@ from repro._validate import (
 )
 from repro.accounting._gaussian import log_diff, log_sum
 from repro.accounting._losses import RUN_ERROR, threshold
-from repro.accounting._pld import one_sided, self_composition
+from repro.accounting._pld import composed_size, one_sided, self_composition
 from repro.accounting._renyi import orders
 from repro.accounting.gaussian import GaussianMechanism
 from repro.accounting.laplace import SummedLaplace
@@ -71,6 +71,12 @@ from repro.accounting.pmsfl.printed import margin
 
 _CONVOLVED = 2e-15
 """Error of delta through the Fourier transforms that compose, besides that per run; as in `Composition`."""
+
+_MOST_LOSSES = 2**24
+"""Places of a loss distribution, at most: 128 MiB each, of which a transform needs several."""
+
+_REACH = 10.0
+"""Standard deviations of a Gaussian pair's loss beyond its mean that a distribution reaches, at least."""
 
 RELATIONS = ("add or remove", "replace", "client")
 
@@ -281,6 +287,15 @@ def adam_reach(steps: int, *, rate: float = 1e-3, betas: tuple[float, float] = (
     return float(rate * np.sum(spread * np.sqrt(1 - b2**t) / (1 - b1**t)))
 
 
+def _check_size(reach: float, interval: float) -> None:
+    """Refuse a grid of the given range that would take gigabytes."""
+    if not reach <= _MOST_LOSSES * interval:
+        raise ValueError(
+            f"interval must be at least {reach / _MOST_LOSSES:.2g} for losses that reach {reach:.2g}, "
+            f"got {interval!r}"
+        )
+
+
 def run_epsilon(
     delta: ArrayLike,
     *,
@@ -304,15 +319,17 @@ def run_epsilon(
         interval: spacing of the losses, > 0.
 
     Raises:
-        ValueError: an argument out of range, or a delta too small to certify.
+        ValueError: an argument out of range, a delta too small to certify, or more than `_MOST_LOSSES` losses.
     """
     delta = probability_open("delta", delta)
     interval = one(positive, "interval", interval)
-    laplace = SummedLaplace(1.0, sensitivity=one(positive, "smashed", smashed))
-    ratio = one(positive, "update", update) * np.sqrt(integer("rounds", rounds, 1))
-    smashed_losses = self_composition(
-        laplace.pld(interval=interval), integer("releases", releases, 1)
-    )
+    smashed = one(positive, "smashed", smashed)
+    ratio = one(positive, "update", update) * np.sqrt(float(integer("rounds", rounds, 1)))
+    releases = integer("releases", releases, 1)
+    _check_size(smashed + ratio * (ratio / 2 + _REACH), interval)  # of both pairs, before they are made
+    single = SummedLaplace(1.0, sensitivity=smashed).pld(interval=interval)
+    _check_size(interval * composed_size(one_sided(single)[0], releases), interval)
+    smashed_losses = self_composition(single, releases)
     both = smashed_losses.compose(GaussianMechanism(1.0, sensitivity=ratio).pld(interval=interval))
     charged = delta.ravel() - _CONVOLVED - RUN_ERROR * releases
     value = np.max([threshold(p, charged) for p in one_sided(both)], axis=0)
