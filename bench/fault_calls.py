@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+import fault_recipes
 import numpy as np
 
-import fault_recipes
 import repro.accounting as accounting
 from repro.accounting import InvalidBoundWarning, Mechanism, compose
 
@@ -58,7 +58,16 @@ LIKE = {
     **dict.fromkeys(("releases", "decimals"), COUNT),
     "samples_per_client": [*COUNT, 10**7],
     **dict.fromkeys(
-        ("epsilon", "round_epsilon", "epsilon0", "local_epsilon", "total", "rho", "smashed", "update"),
+        (
+            "epsilon",
+            "round_epsilon",
+            "epsilon0",
+            "local_epsilon",
+            "total",
+            "rho",
+            "smashed",
+            "update",
+        ),
         [0.0, 1e-12, 0.01, 1.0, 8.0, 1e3, 1e9],
     ),
     **dict.fromkeys(("constant", "limit", "scores"), SCALE),
@@ -274,7 +283,17 @@ def attempt(call: Callable[[], Any]) -> str:
 
 def names_something(text: str) -> bool:
     """Whether a message says what must be what, as all of the package do, or is Python's own on a call."""
-    words = (" must ", " needs ", " takes ", " has ", " have ", " argument", " meets ", " cannot ", "; use ")
+    words = (
+        " must ",
+        " needs ",
+        " takes ",
+        " has ",
+        " have ",
+        " argument",
+        " meets ",
+        " cannot ",
+        "; use ",
+    )
     return any(word in f" {text} " for word in words)
 
 

@@ -177,7 +177,7 @@ def commands(rng: random.Random) -> Call:
 
 
 def events(rng: random.Random) -> Call:
-    """`from_dp_event`: where it has a mechanism, its upper epsilon is not below dp-accounting's own by more than its grid."""
+    """`from_dp_event` of events with and without a mechanism."""
     noise, count = rng.choice([*SIGMA, 0.0, -1.0]), rng.choice([0, 1, 5, 2.0])
     plain = rng.choice([dp.GaussianDpEvent(noise), dp.LaplaceDpEvent(noise), dp.NoOpDpEvent()])
     made = [

@@ -110,7 +110,13 @@ def per_round_epsilon(
     """
     choice("relation", relation, RELATIONS)
     factor = {"add or remove": 1, "replace": 2, "client": 2 * integer("records", records, 1)}
-    return _plain(factor[relation] * positive("clip", clip) / positive("scale", scale))
+    with np.errstate(over="ignore"):
+        epsilon = factor[relation] * positive("clip", clip) / positive("scale", scale)
+    if not np.all(np.isfinite(epsilon)):
+        raise ValueError(
+            f"scale must be large enough for an epsilon that is a double, got {scale!r}"
+        )
+    return _plain(epsilon)
 
 
 def advanced_epsilon(epsilon: ArrayLike, rounds: ArrayLike, *, slack: ArrayLike) -> Values:
@@ -248,10 +254,16 @@ def equal_scale(epsilon: float, *, clients: int, rounds: int, delta: float) -> f
         raise ValueError(
             f"delta must be so small that the aggregate's epsilon is positive, got {delta!r}: any scale would do"
         )
-    scale = math.sqrt(2 * clients) / epsilon
+    scale, low, high = math.sqrt(2 * clients) / epsilon, 0.0, math.inf
     while not 0.99 * total <= (spent := _epsilon(scale, rounds, delta)) <= total:
-        # epsilon falls like a power of the scale between -1 and -2: this step contracts
+        low, high = (scale, high) if spent > total else (low, scale)
+        if high <= low * (1 + 1e-9):
+            return high  # epsilon falls at once by more than 1 %
+        # After many rounds epsilon falls like a power of the scale between -1 and -2, and this step contracts. At a
+        # large delta it falls faster, so that the step may lead out of the bracket, to and fro.
         scale *= (spent / (0.995 * total)) ** 0.7
+        if not low < scale < high:
+            scale = math.sqrt(low * high) if low and high < math.inf else max(2 * low, high / 2)
     return scale
 
 

@@ -262,7 +262,9 @@ def log_moment(
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         moment = q**2 / (1 - q) * order * (order + 1) * spread / (2 * squared)
     if not np.all(np.isfinite(moment)):
-        raise ValueError(f"clip must be large enough for a log moment that is a double, got {clip!r}")
+        raise ValueError(
+            f"clip must be large enough for a log moment that is a double, got {clip!r}"
+        )
     return moment
 
 

@@ -55,7 +55,7 @@ def finite_numbers(name: str, value: ArrayLike) -> np.ndarray:
     """
     try:
         array = np.asarray(value, float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} must be finite numbers, got {value!r}") from None
     if not np.all(np.isfinite(array)):
         raise ValueError(

@@ -267,7 +267,7 @@ def adam_reach(steps: int, *, rate: float = 1e-3, betas: tuple[float, float] = (
     |m_t| <= (1 - b1) sqrt(sum_{i<t} (b1^2/b2)^i / (1 - b2)) sqrt(v_t).
 
     Args:
-        steps: R >= 1.
+        steps: R, 1 to 10^7.
         rate: > 0.
         betas: b1, b2 in (0, 1) with b1^2 < b2.
 
@@ -281,7 +281,7 @@ def adam_reach(steps: int, *, rate: float = 1e-3, betas: tuple[float, float] = (
     b1, b2 = pair
     if b1**2 >= b2:
         raise ValueError(f"betas must satisfy b1^2 < b2, got {betas!r}")
-    t = np.arange(1, integer("steps", steps, 1) + 1)
+    t = np.arange(1, integer("steps", steps, 1, 10**7) + 1)
     ratio = b1**2 / b2
     spread = (1 - b1) * np.sqrt((1 - ratio**t) / ((1 - ratio) * (1 - b2)))
     return float(rate * np.sum(spread * np.sqrt(1 - b2**t) / (1 - b1**t)))
@@ -326,7 +326,9 @@ def run_epsilon(
     smashed = one(positive, "smashed", smashed)
     ratio = one(positive, "update", update) * np.sqrt(float(integer("rounds", rounds, 1)))
     releases = integer("releases", releases, 1)
-    _check_size(smashed + ratio * (ratio / 2 + _REACH), interval)  # of both pairs, before they are made
+    _check_size(
+        smashed + ratio * (ratio / 2 + _REACH), interval
+    )  # of both pairs, before they are made
     single = SummedLaplace(1.0, sensitivity=smashed).pld(interval=interval)
     _check_size(interval * composed_size(one_sided(single)[0], releases), interval)
     smashed_losses = self_composition(single, releases)
