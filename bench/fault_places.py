@@ -33,12 +33,12 @@ NOBODY = 65534
 PATIENCE = 900
 """Seconds that one command may take."""
 
-ID = "partitioning/fig3"
+ID, CHANGE, CLAIM = "partitioning/fig3", "sigma=1.5", "always-below"
 COMMANDS = {
     "make help": "make help",
     "make fig": f"make fig/{ID} JOBS=1",
-    "make fig SET": f'make fig/{ID} JOBS=1 SET="{{change}}"',
-    "make claim": "make claim ID=partitioning/fig3/{claim}",
+    "make fig SET": f'make fig/{ID} JOBS=1 SET="{CHANGE}"',
+    "make claim": f"make claim ID={ID}/{CLAIM}",
     "make verify": "make verify",
     "make certify": "make certify",
     "make ledger": "make ledger",
@@ -60,7 +60,6 @@ COMMANDS = {
     "make clean": "make clean",
 }
 """What is tried, in this order."""
-CHANGE, CLAIM = "sigma=1.5", "always-below"
 HOSTILE = ("read-only", "full disk")
 WATCHED = ("figures", "notebooks", "reproduce", "data", "src", "README.md")
 ROOM = 192 << 10
@@ -143,11 +142,6 @@ def copy(folder: Path) -> None:
     shutil.copytree(ROOT, folder, ignore=shutil.ignore_patterns(*skipped), symlinks=True)
 
 
-def _commands() -> Iterator[tuple[str, str]]:
-    for name, command in COMMANDS.items():
-        yield name, command.format(change=CHANGE, claim=CLAIM)
-
-
 Ended = dict[str, tuple[int, dict[str, str]]]
 """Of each command its exit status and the files after it."""
 
@@ -155,7 +149,7 @@ Ended = dict[str, tuple[int, dict[str, str]]]
 def _friendly(place: Place, found: list[str]) -> Ended:
     """What the commands write where nothing is in their way."""
     ended: Ended = {}
-    for name, command in _commands():
+    for name, command in COMMANDS.items():
         done = place.call(command)
         refused = name.endswith("refused")
         if (done.returncode != 0) != refused or "Traceback" in done.stdout + done.stderr:
@@ -172,7 +166,7 @@ def _compared(what: str, place: Place, expected: Ended) -> list[str]:
     for files in ({"": ""}, place.files(), *(files for _, files in expected.values())):
         for path, content in files.items():
             every.setdefault(path, set()).add(content)
-    for name, command in _commands():
+    for name, command in COMMANDS.items():
         done = place.call(command)
         status, files = expected[name]
         failed += done.returncode != status

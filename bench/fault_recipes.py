@@ -35,7 +35,15 @@ from repro.accounting import (
 )
 from repro.attacks import one_run
 from repro.models import build
-from repro.secagg import FixedPoint, Ring, discrete_laplace, reconstruct, share
+from repro.secagg import (
+    FixedPoint,
+    Ring,
+    discrete_laplace,
+    narrowest,
+    noise_tail,
+    reconstruct,
+    share,
+)
 
 Call = tuple[str, Callable[[], Any]]
 JUNK = [None, "1", True, float("nan"), float("inf"), -1.0, 2**2000, [], [True], 1 + 2j, {}]
@@ -281,6 +289,19 @@ def exact_noise(rng: random.Random) -> Call:
     return told("discrete_laplace", given), lambda: discrete_laplace(**given)
 
 
+def rings(rng: random.Random) -> Call:
+    """`noise_tail` and `narrowest`: the ring has room for every client's largest number."""
+    given = picked(rng, scale=[0.5, 3.0, 1e6, 1e15, 1e300], draws=[1, 100, 10**6, 0])
+    units, clients = rng.choice([0, 1, 10**6, 2**40, 2**62]), rng.choice([0, 1, 1000, 10**9])
+
+    def call() -> None:
+        tail = noise_tail(**given)
+        ring = narrowest(units + tail, clients)
+        assert (units + tail) * clients <= ring.half, f"{ring} for {units} + {tail}"
+
+    return told("noise_tail, narrowest", {**given, "units": units, "clients": clients}), call
+
+
 # Training -----------------------------------------------------------------------------------------
 
 
@@ -314,6 +335,22 @@ def clipped(rng: random.Random) -> Call:
 
     given = {"network": kind, "records": records, "size": size, "clip": clip, "y": targets.dtype}
     return told("clipped_gradient_sum", given), call
+
+
+def losses(rng: random.Random) -> Call:
+    """`cross_entropy`, `squared_error` and `gradient_sum` on outputs and targets of several shapes."""
+    outputs = rng.choice([torch.zeros(3, 2), torch.zeros(3), torch.zeros(0, 2), torch.ones(3, 1)])
+    targets = rng.choice([torch.zeros(3, 2), torch.zeros(3, dtype=torch.long), torch.zeros(0)])
+    one = rng.choice([federated.cross_entropy, federated.squared_error])
+
+    def call() -> None:
+        assert torch.isfinite(one(outputs, targets)).all(), "not finite"
+        model, shape = _network(0)
+        inputs = torch.ones(len(targets), *shape)
+        for gradient in federated.gradient_sum(model, inputs, targets, loss=one):
+            assert torch.isfinite(gradient).all(), "not finite"
+
+    return f"{one.__name__}({tuple(outputs.shape)}, {tuple(targets.shape)} {targets.dtype})", call
 
 
 def training(rng: random.Random) -> Call:
@@ -473,10 +510,47 @@ RECIPES = {
         balanced,
         encoded,
         exact_noise,
+        rings,
         clipped,
+        losses,
         training,
         settings,
         guesses,
     )
 }
 """Every recipe by its name."""
+
+
+ELSEWHERE = {
+    "Checkpoint": "of files: tests/federated/test_checkpoints.py",
+    "Client": "sums",
+    "Cluster": "sums",
+    "ClippedSum": "an answer",
+    "DdpsaTraining": "takes data of tables: tests/federated/ddpsa",
+    "Evaluation": "calls what it is given: tests/federated/test_evaluation.py",
+    "Guarantee": "an answer",
+    "HostedClients": "tests/secagg/test_hosted.py",
+    "InvalidBoundWarning": "a warning",
+    "Local": "takes residual networks: tests/federated/partitioning",
+    "LostRankError": "an error",
+    "Operator": "sums",
+    "PMSFL": "takes split networks: tests/federated/pmsfl",
+    "PmsflPlan": "takes split networks: tests/federated/pmsfl",
+    "Ranks": "processes: tests/federated/test_ranks.py",
+    "Round": "an answer",
+    "RoundError": "an error",
+    "Session": "sums",
+    "Shares": "an answer",
+    "Traffic": "an answer",
+    "Z32": "a value",
+    "Z64": "a value",
+    "ZP61": "a value",
+    "issue": "sums",
+    "launched": "processes: tests/federated/test_ranks.py",
+    "train_ddpsa": "takes data of tables: tests/federated/ddpsa",
+    "train_mspafl": "takes data of tables: tests/federated/mspafl",
+    "train_partitioning": "takes residual networks: tests/federated/partitioning",
+    "train_partitioning_clients": "takes residual networks: tests/federated/partitioning",
+    "train_pmsfl": "takes split networks: tests/federated/pmsfl",
+}
+"""Public names that random calls leave out, and why, or where they are tried."""
