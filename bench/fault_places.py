@@ -46,7 +46,6 @@ COMMANDS = {
     "make data": "make data PROFILE=quick",
     "make sweep": f"make sweep PROFILE=quick JOBS=1 IDS={ID}",
     "make paper": f"make paper DRY=1 IDS={ID}",
-    "make publish": "make publish PROFILE=quick",
     "make references": f"make references JOBS=1 IDS={ID}",
     "make new": "make new PAPER=sixth FIGURE=fig1",
     "make lint": "make lint",
@@ -56,7 +55,7 @@ COMMANDS = {
     "secagg authority": "python -m repro.secagg authority keys --servers 2 --clients 2",
     "secagg doctor": "python -m repro.secagg doctor --help",
     "secure sums": "python examples/secure_sum_processes.py",
-    "conformance": "python -m repro.conformance reproduce.conformance.ddpsa:engines",
+    "conformance": "python -m repro.conformance --help",
     "make clean": "make clean",
 }
 """What is tried, in this order."""
@@ -71,7 +70,9 @@ def run(folder: str | None = None) -> list[str]:
     found: list[str] = []
     with tempfile.TemporaryDirectory(prefix="faults-", dir=folder) as above:
         os.chmod(above, 0o755)
-        friendly = Place(Path(above) / "friendly" / NAME)
+        source = Path(above) / "source"
+        copy(source)  # once, so that all places hold the same
+        friendly = Place(Path(above) / "friendly" / NAME, source)
         expected = _friendly(friendly, found)
         for name, make in (
             ("locale", _locale),
@@ -79,7 +80,7 @@ def run(folder: str | None = None) -> list[str]:
             ("read-only", _read_only),
             ("full disk", _full_disk),
         ):
-            with make(Path(above) / name.replace(" ", "-") / NAME) as place:
+            with make(Path(above) / name.replace(" ", "-") / NAME, source) as place:
                 if isinstance(place, str):
                     print(f"places: {name}: not tried, {place}", flush=True)
                     continue
@@ -91,10 +92,15 @@ class Place:
     """A copy of the project, and how commands are started in it."""
 
     def __init__(
-        self, folder: Path, *, user: int | None = None, more: dict[str, str] | None = None
+        self,
+        folder: Path,
+        source: Path,
+        *,
+        user: int | None = None,
+        more: dict[str, str] | None = None,
     ) -> None:
         self.folder, self.user = folder, user
-        copy(folder)
+        shutil.copytree(source, folder, symlinks=True)
         kept = ("PATH", "LANG", "PIP_FIND_LINKS")
         home = folder.parent / "home"
         self.env = {name: os.environ[name] for name in kept if name in os.environ}
@@ -161,7 +167,7 @@ def _friendly(place: Place, found: list[str]) -> Ended:
 
 def _compared(what: str, place: Place, expected: Ended) -> list[str]:
     """The commands once more; what is wrong with their ends and with their files."""
-    found, failed = [], 0
+    found, failed, told = [], 0, set()
     every: dict[str, set[str]] = {}  # all contents that a file may have
     for files in ({"": ""}, place.files(), *(files for _, files in expected.values())):
         for path, content in files.items():
@@ -181,8 +187,9 @@ def _compared(what: str, place: Place, expected: Ended) -> list[str]:
             wrong = [path for path in files.keys() | there if files.get(path) != there.get(path)]
         else:
             wrong = [path for path in there if there[path] not in every.get(path, ())]
-        if wrong:
-            found.append(f"places: {what}: {name} leaves another {sorted(wrong)[0]}")
+        if new := sorted(set(wrong) - told):
+            told.update(new)
+            found.append(f"places: {what}: {name} leaves {len(new)} other files, such as {new[0]}")
     print(f"places: {what}: {len(expected)} commands, {failed} with another end", flush=True)
     return found
 
@@ -196,9 +203,10 @@ def _last(done: subprocess.CompletedProcess[str]) -> str:
 
 
 @contextmanager
-def _locale(folder: Path) -> Iterator[Place]:
+def _locale(folder: Path, source: Path) -> Iterator[Place]:
     yield Place(
         folder,
+        source,
         more={
             "LC_ALL": "C",
             "LANG": "C",
@@ -221,16 +229,16 @@ def _no_user() -> str:
 
 
 @contextmanager
-def _user(folder: Path) -> Iterator[Place | str]:
-    yield _no_user() or Place(folder, user=NOBODY)
+def _user(folder: Path, source: Path) -> Iterator[Place | str]:
+    yield _no_user() or Place(folder, source, user=NOBODY)
 
 
 @contextmanager
-def _read_only(folder: Path) -> Iterator[Place | str]:
+def _read_only(folder: Path, source: Path) -> Iterator[Place | str]:
     if reason := _no_user():
         yield reason
         return
-    place = Place(folder, user=NOBODY)
+    place = Place(folder, source, user=NOBODY)
     every = [folder, *folder.rglob("*")]
     for path in every:
         if not path.is_symlink():
@@ -242,7 +250,7 @@ def _read_only(folder: Path) -> Iterator[Place | str]:
 
 
 @contextmanager
-def _full_disk(folder: Path) -> Iterator[Place | str]:
+def _full_disk(folder: Path, source: Path) -> Iterator[Place | str]:
     """The copy in a file system of its own, filled up but for `ROOM` bytes."""
     folder.parent.mkdir(parents=True)
     mount = ["mount", "-t", "tmpfs", "-o", "size=512m", "tmpfs", str(folder.parent)]
@@ -251,7 +259,7 @@ def _full_disk(folder: Path) -> Iterator[Place | str]:
         return
     with ExitStack() as after:
         after.callback(subprocess.run, ["umount", "-l", str(folder.parent)], check=False)
-        place = Place(folder)
+        place = Place(folder, source)
         place.env["PYTHONDONTWRITEBYTECODE"] = "1"
         left = shutil.disk_usage(folder.parent).free - ROOM
         with open(folder.parent / "filled", "wb") as stream:

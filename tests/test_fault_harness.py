@@ -145,14 +145,15 @@ def project(monkeypatch, tmp_path):
     """A project of one file, with one command that is given."""
     (tmp_path / "source" / "figures").mkdir(parents=True)
     (tmp_path / "source" / "figures" / "a.json").write_text("old")
-    monkeypatch.setattr(fault_places, "ROOT", tmp_path / "source")
 
     def run(command):
         monkeypatch.setattr(fault_places, "COMMANDS", {"try": command})
         found = []
-        expected = fault_places._friendly(fault_places.Place(tmp_path / "one é"), found)
+        source = tmp_path / "source"
+        friendly = fault_places.Place(tmp_path / "one é", source)
+        expected = fault_places._friendly(friendly, found)
         for what in ("locale", "full disk"):
-            with fault_places._locale(tmp_path / what) as place:
+            with fault_places._locale(tmp_path / what, source) as place:
                 found += fault_places._compared(what, place, expected)
         return found
 
@@ -168,7 +169,7 @@ def project(monkeypatch, tmp_path):
             ["friendly: try ended", "locale: try ends in a trace", "disk: try ends"],
         ),
         ("false", ["friendly: try ended with 1"]),
-        ("printf ${TZ:-none} > figures/a.json", ["locale: try leaves", "disk: try leaves another"]),
+        ("printf ${TZ:-none} > figures/a.json", ["locale: try leaves", "disk: try leaves 1 other"]),
         ('test -z "$TZ"', ["locale: try ended with 1", "full disk: try does not say why"]),
     ],
 )
