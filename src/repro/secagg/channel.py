@@ -42,7 +42,7 @@ _LONGEST = 32767
 """The largest number of seconds that TCP accepts for its probes."""
 
 _LOOK = 1.0
-"""Seconds after which a thread that waits looks whether its socket is still its own."""
+"""Seconds between looks whether a socket is still open: the number of a closed one may be another's by now."""
 
 
 class ChannelError(ConnectionError):
@@ -343,22 +343,15 @@ class Channel:
             waiting = waiting[count:]
 
     def _wait(self, event: int, deadline: float | None, what: str) -> None:
-        """Wait for the socket, and look from time to time whether another thread has closed it.
-
-        A thread that is stopped just before it waits would wait for whatever has the descriptor's number by then: for
-        ever, if that is silent.
-        """
-        while True:
+        while (left := remaining(deadline)) != 0.0:
             poll = select.poll()
             try:
                 poll.register(self._sock, event)
-                left = remaining(deadline)
                 if poll.poll(1000 * (_LOOK if left is None else min(left, _LOOK))):
                     return
             except (OSError, ValueError) as problem:  # closed by another thread
                 raise ChannelError(f"the connection with {self.peer} was closed") from problem
-            if left is not None and left <= _LOOK:
-                raise Slow(f"{self._called()} was too slow: it did not {what} in time")
+        raise Slow(f"{self._called()} was too slow: it did not {what} in time")
 
 
 def connect(

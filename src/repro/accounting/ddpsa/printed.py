@@ -112,7 +112,7 @@ def per_round_epsilon(
     factor = {"add or remove": 1, "replace": 2, "client": 2 * integer("records", records, 1)}
     with np.errstate(over="ignore"):
         epsilon = factor[relation] * positive("clip", clip) / positive("scale", scale)
-    if not np.all(np.isfinite(epsilon)):
+    if np.any(np.isinf(epsilon)):
         raise ValueError(
             f"scale must be large enough for an epsilon that is a double, got {scale!r}"
         )
@@ -258,9 +258,8 @@ def equal_scale(epsilon: float, *, clients: int, rounds: int, delta: float) -> f
     while not 0.99 * total <= (spent := _epsilon(scale, rounds, delta)) <= total:
         low, high = (scale, high) if spent > total else (low, scale)
         if high <= low * (1 + 1e-9):
-            return high  # epsilon falls at once by more than 1 %
-        # After many rounds epsilon falls like a power of the scale between -1 and -2, and this step contracts. At a
-        # large delta it falls faster, so that the step may lead out of the bracket, to and fro.
+            return high  # epsilon jumps
+        # Epsilon falls like a power of the scale, and this step contracts; at a large delta it may overshoot.
         scale *= (spent / (0.995 * total)) ** 0.7
         if not low < scale < high:
             scale = math.sqrt(low * high) if low and high < math.inf else max(2 * low, high / 2)
@@ -330,8 +329,8 @@ def representable(modulus: int, *, decimals: int, clients: int = 1) -> float:
 
     Sums lie between -(p - 1)/2 and (p - 1)/2 after centring, in units of 10^-decimals.
     """
-    most = integer("modulus", modulus, 2, _LARGEST_MODULUS)
-    units = (most - 1) // 2 // integer("clients", clients, 1)
+    clients = integer("clients", clients, 1)
+    units = (integer("modulus", modulus, 2, _LARGEST_MODULUS) - 1) // 2 // clients
     return units / 10.0 ** integer("decimals", decimals, 0, _MOST_DECIMALS)
 
 
@@ -391,8 +390,8 @@ def element_bytes(limit: float, *, decimals: int, clients: int = 1) -> int:
         clients: n >= 1.
     """
     scale = 10 ** integer("decimals", decimals, 0, _MOST_DECIMALS)
-    units = round(Fraction(one(positive, "limit", limit)) * scale)
-    largest = integer("clients", clients, 1) * units
+    limit = Fraction(one(positive, "limit", limit))
+    largest = integer("clients", clients, 1) * round(limit * scale)
     return -(-(2 * largest + 1).bit_length() // 8)
 
 
