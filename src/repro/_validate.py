@@ -120,7 +120,7 @@ def integer(name: str, value: object, low: int, high: int | None = None) -> int:
     if not _whole(value) or value < low or (high is not None and value > high):
         raise ValueError(f"{name} must be {allowed}, got {value!r}")
     if high is None and value > _LARGEST:
-        raise ValueError(f"{name} must be below 2^63, got {value!r:.40}")
+        raise ValueError(f"{name} must be an integer in [{low}, 2^63), got {value!r:.40}")
     return int(value)
 
 
