@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+import fault_recipes
 import numpy as np
 
 import repro.accounting as accounting
@@ -49,13 +50,33 @@ JUNK = [
 LIKE = {
     **dict.fromkeys(("sigma", "scale", "clip", "sensitivity", "interval", "ratio"), SCALE),
     **dict.fromkeys(("p", "q", "rate", "fpr", "prior", "slack", "delta", "round_delta"), RATE),
-    **dict.fromkeys(("first", "second", "theta", "floor", "keep", "compromised"), RATE),
+    **dict.fromkeys(("first", "second", "theta", "floor", "keep", "compromised", "beta"), RATE),
+    **dict.fromkeys(("local_delta", "decay", "distance"), RATE),
     **dict.fromkeys(("rounds", "clients", "submodels", "iterations", "participations"), COUNT),
     **dict.fromkeys(("honest", "planned", "d", "k", "n", "size"), COUNT),
+    **dict.fromkeys(("dimension", "servers", "records", "draws", "steps", "batch"), COUNT),
+    **dict.fromkeys(("releases", "decimals"), COUNT),
     "samples_per_client": [*COUNT, 10**7],
     **dict.fromkeys(
-        ("epsilon", "round_epsilon", "epsilon0"), [0.0, 1e-12, 0.01, 1.0, 8.0, 1e3, 1e9]
+        (
+            "epsilon",
+            "round_epsilon",
+            "epsilon0",
+            "local_epsilon",
+            "total",
+            "rho",
+            "smashed",
+            "update",
+        ),
+        [0.0, 1e-12, 0.01, 1.0, 8.0, 1e3, 1e9],
     ),
+    **dict.fromkeys(("constant", "limit", "scores"), SCALE),
+    "replacement": [True, False],
+    "average": [True, False],
+    "modulus": [0, 2, 2**32, 2**61 - 1, 2**64],
+    "relation": ["replace", "add", "no"],
+    "form": ["printed", "meant", "no"],
+    "rule": ["paper", "straight-through", "no"],
     **dict.fromkeys(("alpha", "order"), [1.0 + 1e-9, 1.5, 2, 3, 32, 256, 1e4]),
     "unsplit_clip": [0.0, 0.5, 3.0],
     "method": ["upper", "lower", "paper"],
@@ -63,7 +84,7 @@ LIKE = {
 }
 """Usual and extreme values of an argument, by its name."""
 
-PLAIN = ("float", "int", "str", "ArrayLike")
+PLAIN = ("float", "int", "str", "bool", "ArrayLike")
 """The annotations of arguments that the harness can give."""
 
 NAMED = (ValueError, TypeError)
@@ -74,27 +95,38 @@ class TooLong(Exception):
     """A call took more than `LONGEST` seconds."""
 
 
-def run(seed: int, seconds: float, count: int | None = None) -> list[str]:
-    """Call at random for so many seconds, or `count` times; the faults found, each with the call that shows it."""
+def run(
+    seed: int, seconds: float, count: int | None = None, costly: int | None = None
+) -> list[str]:
+    """Call at random; the faults found, each with the call that shows it.
+
+    Args:
+        seed: of the calls.
+        seconds: after so many the part ends in any case.
+        count: how many calls; with `costly`, how many of them take less than `COSTLY`. As many as fit if left out.
+        costly: how many more calls take longer than that. Sources of the kind that lacks are preferred.
+    """
     rng = random.Random(seed)
-    functions = list(public())
-    mechanisms = sorted(_mechanisms(), key=lambda kind: kind.__name__)
-    found: dict[str, str] = {}
-    number, costly, longest, end = 0, 0, 0.0, time.monotonic() + seconds
+    every = sources()
+    history = {name: [1, 1] for name in every}  # cheap and costly calls so far, and one each
+    made, longest, found = [0, 0], 0.0, {}
+    end = time.monotonic() + seconds
     before = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (_held() + MEMORY, before[1]))
     signal.signal(signal.SIGVTALRM, _ring)
     try:
-        while number != count and time.monotonic() < end:
-            number += 1
-            if number % 2:
-                text, call = _of_mechanism(rng, rng.choice(mechanisms))
-            else:
-                text, call = _of_function(rng, *rng.choice(functions))
+        while time.monotonic() < end and (wanted := _wanted(made, count, costly)):
+            weights = [1.0] * len(every)
+            if len(wanted) == 1:
+                weights = [one[wanted[0]] / sum(one) for one in history.values()]
+            (name,) = rng.choices(list(every), weights)
+            text, call = every[name](rng)
             start = time.process_time()
             fault = attempt(call)
             spent = time.process_time() - start
-            costly, longest = costly + (spent >= COSTLY), max(longest, spent)
+            history[name][spent >= COSTLY] += 1
+            made[spent >= COSTLY] += 1
+            longest = max(longest, spent)
             if fault:
                 found.setdefault(
                     fault.split("(")[0] + text.split("(")[0], f"calls: {text}: {fault}"
@@ -102,20 +134,35 @@ def run(seed: int, seconds: float, count: int | None = None) -> list[str]:
     finally:
         resource.setrlimit(resource.RLIMIT_AS, before)
     print(
-        f"calls: {number - costly} below {COSTLY} s and {costly} above, of {len(functions)} functions and "
-        f"{len(mechanisms)} mechanisms; the longest took {longest:.1f} s",
+        f"calls: {made[0]} below {COSTLY} s and {made[1]} above, from {len(every)} sources; "
+        f"the longest took {longest:.1f} s",
         flush=True,
     )
     return list(found.values())
 
 
+def _wanted(made: list[int], count: int | None, costly: int | None) -> list[int]:
+    """Which kinds of calls are still to be made: 0 for cheap ones, 1 for costly ones."""
+    if costly is None:
+        return [0, 1] if count is None or sum(made) < count else []
+    return [kind for kind, most in ((0, count), (1, costly)) if most is None or made[kind] < most]
+
+
+def sources() -> dict[str, Callable[[random.Random], tuple[str, Callable[[], Any]]]]:
+    """Everything that is called, by name: from a generator to a call as text, and the call."""
+    functions = {name: partial(_of_function, name=name, function=one) for name, one in public()}
+    kinds = sorted(_mechanisms(), key=lambda kind: kind.__name__)
+    mechanisms = {kind.__name__: partial(_of_mechanism, kind=kind) for kind in kinds}
+    return {**functions, **mechanisms, **fault_recipes.RECIPES}
+
+
 def public() -> Iterator[tuple[str, Callable[..., Any]]]:
-    """The public functions of every module of `repro.accounting`, by the module's `__all__`."""
+    """The public functions of every module of `repro.accounting` that take numbers and words only."""
     for info in pkgutil.walk_packages(accounting.__path__, "repro.accounting."):
         if "._" in info.name or info.name.endswith("__main__"):
             continue
         module = importlib.import_module(info.name)
-        for name in getattr(module, "__all__", ()):
+        for name in getattr(module, "__all__", [key for key in vars(module) if key[0] != "_"]):
             one = getattr(module, name)
             if inspect.isfunction(one) and one.__module__ == info.name and _known(one):
                 yield f"{info.name}.{name}", one
@@ -236,7 +283,17 @@ def attempt(call: Callable[[], Any]) -> str:
 
 def names_something(text: str) -> bool:
     """Whether a message says what must be what, as all of the package do, or is Python's own on a call."""
-    words = (" must ", " needs ", " takes ", " has ", " have ", " argument", " meets ", " cannot ")
+    words = (
+        " must ",
+        " needs ",
+        " takes ",
+        " has ",
+        " have ",
+        " argument",
+        " meets ",
+        " cannot ",
+        "; use ",
+    )
     return any(word in f" {text} " for word in words)
 
 

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import signal
 import socket
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from repro.secagg import Cluster, FixedPoint, RoundError, issue, reconstruct, share
+from repro.secagg import Cluster, FixedPoint, RoundError, Session, issue
 from repro.secagg.certificates import context
 from repro.secagg.channel import ChannelError, connect
 from repro.secagg.frames import HEADER_BYTES, Header
+from repro.secagg.parameter_server import ParameterServer
+from repro.secagg.server import IntermediateServer
 
 CLIENTS, SERVERS, SIZE = 4, 3, 50
 LIMIT = 5.0
@@ -29,40 +35,69 @@ LONGEST = 4 * LIMIT + 2
 LIVES = 40
 """Rounds of a cluster, of which the last loses a server."""
 
+PATIENT = 30.0
+"""Seconds that a step may take in this process, where no fault waits for the limit."""
+
 
 def run(seed: int, seconds: float, count: int | None = None) -> list[str]:
-    """Half of the seconds in this process, half over sockets, or `count` rounds there and ten times as many here."""
+    """Half of the seconds in this process, half over sockets; or `count` faults there and ten times as many here."""
     rng = random.Random(seed)
     return in_process(rng, seconds / 2, count and 10 * count) + over_sockets(
         rng, seconds / 2, count
     )
 
 
+# In this process ----------------------------------------------------------------------------------
+
+
+class Threads:
+    """Two clients, and the servers as threads of this process: what an attack needs of a `Cluster`."""
+
+    def __init__(self, folder: Path) -> None:
+        issue(folder, servers=2, clients=2)
+        self.folder, self.encoding, self.processes = folder, FixedPoint(), {}
+        listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
+        parameters, *servers = (one.getsockname()[:2] for one in listeners)
+        common = {"clients": 2, "ring": self.encoding.ring, "time_limit": PATIENT}
+        nodes = [ParameterServer(folder, listeners[0], servers=2, **common)]
+        for number, listener in enumerate(listeners[1:]):
+            nodes.append(
+                IntermediateServer(number, folder, listener, parameters=parameters, **common)
+            )
+        for node in nodes:
+            node.log = lambda text: None
+            threading.Thread(target=node.run, daemon=True).start()
+        self.session = Session(
+            folder, servers=servers, parameters=parameters, clients=2, time_limit=PATIENT
+        )
+        self.round = self.session.round
+
+
 def in_process(rng: random.Random, seconds: float, count: int | None) -> list[str]:
-    """One flipped bit in a quarter of the rounds: the right sum without it, another sum or an error with it."""
-    found, number, faulty = [], 0, 0
-    encoding, end = FixedPoint(decimals=6), time.monotonic() + seconds
-    while number != count and time.monotonic() < end:
-        number += 1
-        numbers = np.random.default_rng(rng.getrandbits(32)).normal(size=(CLIENTS, SIZE))
-        whole = encoding.encode(numbers, clients=CLIENTS)
-        sums = share(whole, servers=SERVERS).expanded().sum(axis=1)
-        expected = encoding.decode(whole.sum(axis=0))
-        fault = rng.random() < 0.25
-        if fault:
-            faulty += 1
-            place = rng.randrange(SERVERS), rng.randrange(SIZE)
-            sums[place] ^= np.uint64(1 << rng.randrange(63))
-        try:
-            got = encoding.decode(reconstruct(sums))
-        except ValueError:
-            continue
-        if fault == bool((got == expected).all()):
-            found.append(f"sums: round {number}, fault {fault}: {got[:3]} for {expected[:3]}")
-        if not fault and np.abs(got - numbers.sum(axis=0)).max() > CLIENTS * 1e-6:
-            found.append(f"sums: round {number} is off by more than the rounding")
-    print(f"sums: {number} rounds in this process, {faulty} with a fault", flush=True)
+    """Rounds with a fault, each followed by one without, whose servers are threads of this process."""
+    found: list[str] = []
+    ended: dict[str, int] = {}
+    kinds = [kind for kind in KINDS if kind not in _WAITING]
+    number, end = 0, time.monotonic() + seconds
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as held:
+        cluster = Threads(Path(folder) / "keys")
+        held.callback(cluster.session.close)
+        attack = Attack(cluster, rng, held=ExitStack())
+        while number != count and time.monotonic() < end:
+            number += 1
+            for kind in (rng.choice(kinds), ""):
+                if fault := _round(attack, kind, ended):
+                    found.append(f"sums: fault {number} in this process, {kind or 'none'}: {fault}")
+    print(
+        f"sums: {number} faulted rounds in this process and as many without, of which ended without a sum: "
+        f"{_told(ended)}",
+        flush=True,
+    )
     return found
+
+
+def _told(ended: dict[str, int]) -> str:
+    return ", ".join(f"{kind} {number}" for kind, number in sorted(ended.items())) or "none"
 
 
 # Over sockets -------------------------------------------------------------------------------------
@@ -72,7 +107,7 @@ def in_process(rng: random.Random, seconds: float, count: int | None) -> list[st
 class Attack:
     """A cluster under attack: each method is one fault of the round that follows."""
 
-    cluster: Cluster
+    cluster: Cluster | Threads
     rng: random.Random
     held: ExitStack = field(default_factory=ExitStack)
 
@@ -80,7 +115,7 @@ class Attack:
         """A client's connection to a server."""
         client = self.rng.choice(self.cluster.session.clients)
         client.connect()
-        return client.channels[f"server-{self.rng.randrange(SERVERS)}"]
+        return client.channels[self.rng.choice(self.cluster.session.servers)]
 
     def _next(self, change: Callable[[bytes], bytes]) -> None:
         """The next frame of a connection goes out as `change` makes it."""
@@ -159,7 +194,7 @@ class Attack:
     def wrong_certificate(self) -> None:
         """A client of another authority calls."""
         with tempfile.TemporaryDirectory() as folder:
-            issue(folder, servers=SERVERS, clients=CLIENTS)
+            issue(folder, servers=2, clients=1)
             stranger = context(folder, "client-0", accepting=False)
         stranger.load_verify_locations(self.cluster.folder / "authority.pem")
         try:
@@ -188,29 +223,61 @@ class Attack:
 KINDS = [name for name, one in vars(Attack).items() if callable(one) and name[0] != "_"]
 """The faults of a round that a cluster must survive."""
 
+_WAITING = ("slow", "truncate", "flood")
+"""Those that are tried over sockets only: they cost the time limit, or threads of this process."""
+
+
+class Unheard(Cluster):
+    """A cluster whose servers' standard error output is on a full disk, or is a pipe that nobody reads."""
+
+    def __init__(self, log: str, **given: Any) -> None:
+        self._log = log
+        super().__init__(**given)
+
+    def _launch(self, name: str, role: list[object], listener: socket.socket) -> None:
+        place = self.folder / f"{name}.log"
+        if self._log == "full disk":
+            place.symlink_to("/dev/full")
+            super()._launch(name, role, listener)
+            return
+        os.mkfifo(place)
+        reader = os.open(place, os.O_RDONLY | os.O_NONBLOCK)
+        super()._launch(name, role, listener)
+        os.close(reader)
+
+    def _status(self, name: str) -> str:
+        return f"exit status {self.processes[name].returncode}"
+
+
+LOGS = ("", "full disk", "closed stderr")
+"""What becomes of the servers' messages: one cluster after the other."""
+
 
 def over_sockets(rng: random.Random, seconds: float, count: int | None) -> list[str]:
     """Rounds of clusters, every second one with a fault: a right sum or an error, in time, and the next round works."""
-    found, rounds, end = [], 0, time.monotonic() + seconds
+    found, faults, end = [], 0, time.monotonic() + seconds
     ended: dict[str, int] = {}
-    while rounds != count and time.monotonic() < end:
-        with (
-            Cluster(clients=CLIENTS, servers=SERVERS, time_limit=LIMIT) as cluster,
-            ExitStack() as held,
-        ):
+    heard = dict.fromkeys(LOGS, 0)
+    for log in itertools.cycle(LOGS):
+        if faults == count or time.monotonic() >= end:
+            break
+        given = {"clients": CLIENTS, "servers": SERVERS, "time_limit": LIMIT}
+        made = Unheard(log, **given) if log else Cluster(**given)
+        with made as cluster, ExitStack() as held:
             attack = Attack(cluster, rng, held)
             for life in range(LIVES):
-                if rounds == count or time.monotonic() >= end:
+                if faults == count or time.monotonic() >= end:
                     break
-                rounds += 1
                 kind = "" if life % 2 == 0 else "kill" if life == LIVES - 1 else rng.choice(KINDS)
+                faults += kind != ""
+                heard[log] += kind != ""
                 if fault := _round(attack, kind, ended):
                     found.append(
-                        f"sums: round {rounds} over sockets, {kind or 'no fault'}: {fault}"
+                        f"sums: fault {faults} over sockets, {kind or 'none'}, {log or 'log'}: {fault}"
                     )
-    told = ", ".join(f"{kind} {number}" for kind, number in sorted(ended.items()))
+    where = ", ".join(f"{number} with {log or 'a log'}" for log, number in heard.items())
     print(
-        f"sums: {rounds} rounds over sockets, of which ended without a sum: {told or 'none'}",
+        f"sums: {faults} faulted rounds over sockets ({where}), of which ended without a sum: {_told(ended)}",
         flush=True,
     )
     return found
@@ -219,7 +286,8 @@ def over_sockets(rng: random.Random, seconds: float, count: int | None) -> list[
 def _round(attack: Attack, kind: str, ended: dict[str, int]) -> str:
     """One round with a fault, or with none; what is wrong with its end."""
     cluster, rng = attack.cluster, attack.rng
-    numbers = np.random.default_rng(rng.getrandbits(32)).normal(size=(CLIENTS, SIZE))
+    rows = len(cluster.session.clients)
+    numbers = np.random.default_rng(rng.getrandbits(32)).normal(size=(rows, SIZE))
     start, wrong = time.monotonic(), ""
     try:
         if kind == "kill":
@@ -227,7 +295,7 @@ def _round(attack: Attack, kind: str, ended: dict[str, int]) -> str:
         elif kind:
             getattr(attack, kind)()
         total = cluster.round(numbers).total
-        if np.abs(total - numbers.sum(axis=0)).max() > CLIENTS * 1e-9:
+        if np.abs(total - numbers.sum(axis=0)).max() > rows * 1e-9:
             wrong = "a wrong sum"
     except RoundError as problem:
         ended[kind] = ended.get(kind, 0) + 1

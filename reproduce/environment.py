@@ -74,6 +74,7 @@ def settings(python: Path) -> dict[str, str]:
         [str(ROOT / "src"), str(ROOT), *filter(None, old.split(os.pathsep))]
     )
     environment["PATH"] = os.pathsep.join([str(python.parent), environment.get("PATH", os.defpath)])
+    environment["PYTHONUTF8"] = "1"  # texts have letters outside ASCII, whatever the locale
     if python.is_relative_to(VENV):
         environment["VIRTUAL_ENV"] = str(VENV)
     return environment

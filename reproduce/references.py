@@ -247,8 +247,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except catalogue.CatalogueError as problem:
         print(problem, file=sys.stderr)
         return 2
-    paths.BUILD.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix="references-", dir=paths.BUILD))
+    try:
+        paths.BUILD.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix="references-", dir=paths.BUILD))
+    except OSError as problem:
+        print(f"{paths.BUILD} cannot be written: {problem.strerror}", file=sys.stderr)
+        return 1
 
     quick = options.profile == "quick"
     origins: dict[str, Path] = {}

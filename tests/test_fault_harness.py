@@ -1,6 +1,9 @@
 """The fault harness finds the faults that it is there for, and none where there is none."""
 
+import importlib
 import random
+import re
+import subprocess
 import sys
 from types import SimpleNamespace
 
@@ -15,6 +18,8 @@ sys.path.append(
 )  # after the helpers, one of which has the name of a benchmark
 
 import fault_calls
+import fault_places
+import fault_recipes
 import fault_sums
 import faults
 
@@ -66,11 +71,39 @@ def test_so_many_calls_are_made_and_no_more(capsys):
     assert below + above == 3
 
 
+def test_every_public_name_is_called_or_named_with_the_reason():
+    called = {name.rsplit(".", 1)[-1] for name in fault_calls.sources()}
+    text = (paths.ROOT / "bench/fault_recipes.py").read_text().partition("ELSEWHERE = ")[0]
+    called |= set(re.findall(r"\w+", text))
+    for room in ("accounting", "federated", "secagg"):
+        public = set(importlib.import_module(f"repro.{room}").__all__)
+        assert not public - called - set(fault_recipes.ELSEWHERE), room
+        assert not public & set(fault_recipes.ELSEWHERE) & set(fault_calls.sources())
+
+
+def test_cheap_and_costly_calls_are_counted_apart():
+    assert fault_calls._wanted([7, 3], None, None) == [0, 1]
+    assert fault_calls._wanted([7, 3], 10, None) == []
+    assert fault_calls._wanted([7, 3], 7, 5) == [1]
+    assert fault_calls._wanted([6, 5], 7, 5) == [0]
+    assert fault_calls._wanted([7, 5], 7, 5) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["encoded", "exact_noise", "rings", "clipped", "losses", "guesses"]
+)
+def test_recipes_find_nothing(name):
+    for seed in range(20):
+        text, call = fault_recipes.RECIPES[name](random.Random(seed))
+        assert fault_calls.attempt(call) == "", text
+
+
 def test_a_wrong_sum_a_missing_one_and_a_late_one_are_told(monkeypatch):
     """The round of a cluster, played: what it returns and how long it takes are given."""
 
     class Played:
         processes = {}
+        session = SimpleNamespace(clients=range(4))
 
         def __init__(self, end):
             self.end = end
@@ -97,3 +130,50 @@ def test_a_changed_a_missing_and_a_new_file_are_told():
     assert faults._differences("x", old, new) == ["x: b differs", "x: c differs"]
     assert faults._differences("x", old, {"b": "2"}) == ["x: a differs"]
     assert faults._differences("x", old, dict(old)) == []
+
+
+def test_kills_that_hit_are_told_from_those_that_came_too_late():
+    sleeps = [sys.executable, "-c", "import time; time.sleep(600)"]
+    assert faults._kill_after(subprocess.Popen(sleeps, start_new_session=True), 0.01)
+    ends = subprocess.Popen([sys.executable, "-c", ""], start_new_session=True)
+    ends.wait()
+    assert not faults._kill_after(ends, 0.01)
+
+
+@pytest.fixture
+def project(monkeypatch, tmp_path):
+    """A project of one file, with one command that is given."""
+    (tmp_path / "source" / "figures").mkdir(parents=True)
+    (tmp_path / "source" / "figures" / "a.json").write_text("old")
+
+    def run(command):
+        monkeypatch.setattr(fault_places, "COMMANDS", {"try": command})
+        found = []
+        source = tmp_path / "source"
+        friendly = fault_places.Place(tmp_path / "one é", source)
+        expected = fault_places._friendly(friendly, found)
+        for what in ("locale", "full disk"):
+            with fault_places._locale(tmp_path / what, source) as place:
+                found += fault_places._compared(what, place, expected)
+        return found
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("command", "faults_found"),
+    [
+        ("printf new > figures/a.json", []),
+        (
+            "echo Traceback",
+            ["friendly: try ended", "locale: try ends in a trace", "disk: try ends"],
+        ),
+        ("false", ["friendly: try ended with 1"]),
+        ("printf ${TZ:-none} > figures/a.json", ["locale: try leaves", "disk: try leaves 1 other"]),
+        ('test -z "$TZ"', ["locale: try ended with 1", "full disk: try does not say why"]),
+    ],
+)
+def test_commands_are_compared_between_places(project, command, faults_found):
+    found = project(command)
+    assert len(found) == len(faults_found), found
+    assert all(part in one for part, one in zip(faults_found, found, strict=True)), found

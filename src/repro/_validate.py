@@ -28,6 +28,9 @@ __all__ = [
     "representable",
 ]
 
+#: The largest whole number that an array holds.
+_LARGEST = 2**63 - 1
+
 #: Least noise relative to a norm: with less, doubles cannot tell the mean of a loss from its spread.
 _LEAST_NOISE = 1e-10
 
@@ -112,10 +115,12 @@ def _whole(value: object) -> bool:
 
 
 def integer(name: str, value: object, low: int, high: int | None = None) -> int:
-    """One whole number in [low, high] (no upper end when `high` is None), as an int."""
+    """One whole number in [low, high] (up to 2^63 - 1 when `high` is None), as an int."""
     allowed = f"an integer >= {low}" if high is None else f"an integer in [{low}, {high}]"
     if not _whole(value) or value < low or (high is not None and value > high):
         raise ValueError(f"{name} must be {allowed}, got {value!r}")
+    if high is None and value > _LARGEST:
+        raise ValueError(f"{name} must be an integer in [{low}, 2^63), got {value!r:.40}")
     return int(value)
 
 

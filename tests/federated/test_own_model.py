@@ -13,7 +13,12 @@ import torch
 from torch import nn
 
 from repro.federated.checkpoint import Checkpoint
-from repro.federated.clipping import clipped_gradient_sum, gradient_sum, squared_error
+from repro.federated.clipping import (
+    clipped_gradient_sum,
+    cross_entropy,
+    gradient_sum,
+    squared_error,
+)
 from repro.federated.evaluation import Evaluation
 from repro.federated.participation import BalancedIterations, PoissonIterations
 from repro.federated.partitioning.algorithms import (
@@ -361,3 +366,11 @@ def test_sizes_may_be_a_list_or_an_array(tmp_path):
     for sizes in (SIZES, np.array(SIZES)):
         train(network(), x, y, sizes, settings(), 7, loss=squared_error,
               checkpoint=Checkpoint(tmp_path / "run.pt"))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("outputs", "targets"), [((3,), (3,)), ((0, 2), (3,)), ((3, 2, 1), (3,)), ((), (1,))]
+)
+def test_outputs_that_are_no_logits_are_named(outputs, targets):
+    with pytest.raises(ValueError, match="outputs must have one row of logits for each of"):
+        cross_entropy(torch.zeros(outputs), torch.zeros(targets, dtype=torch.long))

@@ -319,6 +319,16 @@ def test_a_second_process_waits_and_finds_it_made(place, monkeypatch):
     assert place.calls == FROM_INDEX
 
 
+def test_settings_write_letters_in_any_locale():
+    settings = environment.settings(Path(sys.executable)) | {
+        "LC_ALL": "C",
+        "PYTHONCOERCECLOCALE": "0",
+    }
+    call = [sys.executable, "-c", "print('ε = “1”')"]
+    done = subprocess.run(call, env=settings, capture_output=True, check=True)
+    assert done.stdout.decode() == "ε = “1”\n"
+
+
 def test_settings_put_this_folder_first(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", "elsewhere")
     found = environment.settings(environment.VENV / "bin/python")

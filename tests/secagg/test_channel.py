@@ -164,6 +164,27 @@ def test_an_end_between_frames(channels):
         server.receive(time.monotonic() + PATIENCE)
 
 
+def test_a_thread_that_is_stopped_just_before_it_waits_sees_the_end(channels, monkeypatch):
+    """By then the descriptor's number may be another connection's, which would be waited for without an end."""
+    client, server = channels
+
+    class Silent:
+        """Another connection, on which nothing comes."""
+
+        def register(self, sock, event):
+            if sock.fileno() < 0:
+                raise ValueError("closed")
+
+        def poll(self, milliseconds):
+            assert milliseconds <= 1000
+            server.close()
+            return []
+
+    monkeypatch.setattr("repro.secagg.channel.select.poll", Silent)
+    with pytest.raises(ChannelError, match="was closed"):
+        server.receive()
+
+
 def test_a_peer_that_stops_in_a_frame_runs_into_the_limit(channels):
     client, server = channels
     server.time_limit = 0.3

@@ -126,7 +126,7 @@ def test_bad_scales_are_refused(scale):
 
 
 def test_bad_sizes_and_keys_are_refused():
-    with pytest.raises(ValueError, match="size must be an integer >= 0"):
+    with pytest.raises(ValueError, match=r"size must be an integer in \[0, "):
         discrete_laplace(1, -1)
     with pytest.raises(ValueError, match="key must be 16 bytes"):
         discrete_laplace(1, 1, key=b"short")

@@ -124,7 +124,9 @@ def loss_point(epsilon: np.ndarray, shift: np.ndarray, count: int) -> np.ndarray
             (np.log(low), np.log(high)),
             args=(epsilon, shift),
         )
-        return np.where(found.success, np.exp(found.x), high)
+        # Without a change of sign it is an end: by rounding, the loss at `low` may be a trace above 0.
+        end = np.where(loss(low, shift, count) >= epsilon, low, high)
+        return np.where(found.success, np.exp(found.x), end)
     for _ in range(200):
         middle = (low + high) / 2
         if np.all((middle <= low) | (middle >= high)):

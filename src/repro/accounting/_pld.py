@@ -303,7 +303,8 @@ def on_grid(pmf: pld_pmf.PLDPmf, interval: float) -> pld_pmf.PLDPmf:
     old, first, mass, infinite = losses(pmf)
     if old == interval:
         return pmf
-    loss = old * (first + np.arange(mass.size))
+    # As doubles: on a very fine grid the places are beyond the whole numbers of an array.
+    loss = old * (float(first) + np.arange(mass.size))
     margin = _LOSS_UNITS * (np.abs(loss) + interval)
     loss = loss + margin if rounded_up(pmf) else loss - margin
     cell = np.floor(loss / interval).astype(np.int64)

@@ -30,7 +30,7 @@ from scipy.special import expit, log_ndtr
 from scipy.stats import binom, chi2
 from scipy.stats import t as student
 
-from repro._validate import integer, nonnegative, probability_open
+from repro._validate import in_unit, integer, nonnegative, one, probability_open
 
 __all__ = [
     "Scores",
@@ -107,8 +107,7 @@ def guess_p_value(right: int, guesses: int, canaries: int, epsilon: float, delta
     r = integer("guesses", guesses, 1, m)
     v = integer("right", right, 0, r)
     q = expit(float(nonnegative("epsilon", epsilon)))
-    if not 0 <= delta <= 1:
-        raise ValueError(f"delta must be in [0, 1], got {delta!r}")
+    delta = one(in_unit, "delta", delta)
     beta = float(binom.sf(v - 1, r, q))
     if v == 0 or delta == 0:
         return min(beta, 1.0)

@@ -58,7 +58,7 @@ def cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
 
     Raises:
         ValueError: the targets are no integers, as in a regression, which needs a loss of its own; or not
-            one number for each record, as in one-hot vectors.
+            one number for each record, as in one-hot vectors; or the outputs are no logits for these records.
     """
     if targets.is_floating_point():
         raise ValueError(
@@ -68,6 +68,11 @@ def cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
     if targets.ndim != 1:
         raise ValueError(
             f"targets must be one label for each record, shape (batch,), got {tuple(targets.shape)}"
+        )
+    if outputs.ndim != 2 or len(outputs) != len(targets):
+        raise ValueError(
+            f"outputs must have one row of logits for each of {len(targets)} targets, shape (batch, classes), "
+            f"got {tuple(outputs.shape)}"
         )
     return functional.cross_entropy(outputs, targets.long(), reduction="none")
 

@@ -41,8 +41,8 @@ _GREETING = 2**12
 _LONGEST = 32767
 """The largest number of seconds that TCP accepts for its probes."""
 
-_POLL = 2**31 - 1
-"""The largest number of milliseconds that the system waits for an event."""
+_LOOK = 1.0
+"""Seconds between looks whether a socket is still open: the number of a closed one may be another's by now."""
 
 
 class ChannelError(ConnectionError):
@@ -343,15 +343,17 @@ class Channel:
             waiting = waiting[count:]
 
     def _wait(self, event: int, deadline: float | None, what: str) -> None:
-        poll = select.poll()
-        try:
-            poll.register(self._sock, event)
+        while True:
             left = remaining(deadline)
-            ready = poll.poll(None if left is None else min(1000 * left, _POLL))
-        except (OSError, ValueError) as problem:  # closed by another thread
-            raise ChannelError(f"the connection with {self.peer} was closed") from problem
-        if not ready:
-            raise Slow(f"{self._called()} was too slow: it did not {what} in time")
+            poll = select.poll()
+            try:
+                poll.register(self._sock, event)
+                if poll.poll(1000 * (_LOOK if left is None else min(left, _LOOK))):
+                    return
+            except (OSError, ValueError) as problem:  # closed by another thread
+                raise ChannelError(f"the connection with {self.peer} was closed") from problem
+            if left is not None and left <= _LOOK:
+                raise Slow(f"{self._called()} was too slow: it did not {what} in time")
 
 
 def connect(

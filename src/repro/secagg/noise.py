@@ -25,6 +25,9 @@ _BATCH = 2**16
 
 _FINEST, _WIDEST = 2**-4, 2**56
 
+_MOST = 2**40
+"""Numbers that are drawn at once, at most: more fit into no machine."""
+
 
 def discrete_laplace(
     scale: int | float | Fraction,
@@ -59,7 +62,9 @@ def discrete_laplace(
         raise ValueError(f"scale must be in [1/16, 2^56], got {scale!r}")
     shape = size if isinstance(size, tuple) else (size,)
     for extent in shape:
-        integer("size", extent, 0)
+        integer("size", extent, 0, _MOST)
+    if math.prod(shape) > _MOST:
+        raise ValueError(f"size must be at most 2^40 numbers, got {size!r}")
     out = np.empty(shape, np.int64)
     flat = out.reshape(-1)
     coins = _Coins(new_keys(1)[0].tobytes() if key is None else key)

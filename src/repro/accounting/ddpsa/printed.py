@@ -9,6 +9,7 @@ Delta are public constants, and the observer sees each client's noisy vector (th
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
@@ -54,6 +55,7 @@ MECHANISMS = ("No-Private", "LDP", "MPC", "DDP-SA")
 _SHARED = ("MPC", "DDP-SA")
 METHODS = ("basic", "advanced", "optimal", "exact")
 
+_MOST_DECIMALS, _LARGEST_MODULUS = 300, 2**256
 _LARGEST_EPSILON = 600.0  # of one round, in a sum over rounds
 
 
@@ -108,7 +110,13 @@ def per_round_epsilon(
     """
     choice("relation", relation, RELATIONS)
     factor = {"add or remove": 1, "replace": 2, "client": 2 * integer("records", records, 1)}
-    return _plain(factor[relation] * positive("clip", clip) / positive("scale", scale))
+    with np.errstate(over="ignore"):
+        epsilon = factor[relation] * positive("clip", clip) / positive("scale", scale)
+    if np.any(np.isinf(epsilon)):
+        raise ValueError(
+            f"scale must be large enough for an epsilon that is a double, got {scale!r}"
+        )
+    return _plain(epsilon)
 
 
 def advanced_epsilon(epsilon: ArrayLike, rounds: ArrayLike, *, slack: ArrayLike) -> Values:
@@ -246,10 +254,15 @@ def equal_scale(epsilon: float, *, clients: int, rounds: int, delta: float) -> f
         raise ValueError(
             f"delta must be so small that the aggregate's epsilon is positive, got {delta!r}: any scale would do"
         )
-    scale = math.sqrt(2 * clients) / epsilon
+    scale, low, high = math.sqrt(2 * clients) / epsilon, 0.0, math.inf
     while not 0.99 * total <= (spent := _epsilon(scale, rounds, delta)) <= total:
-        # epsilon falls like a power of the scale between -1 and -2: this step contracts
+        low, high = (scale, high) if spent > total else (low, scale)
+        if high <= low * (1 + 1e-9):
+            return high  # epsilon jumps
+        # Epsilon falls like a power of the scale, and this step contracts; at a large delta it may overshoot.
         scale *= (spent / (0.995 * total)) ** 0.7
+        if not low < scale < high:
+            scale = math.sqrt(low * high) if low and high < math.inf else max(2 * low, high / 2)
     return scale
 
 
@@ -307,7 +320,7 @@ def quantisation_error(decimals: int, *, clients: int = 1, average: bool = False
     The paper states 1 / (2 SF) for one number, and says that decoding keeps it; that is so for the
     average. Exact arithmetic is assumed.
     """
-    half = 0.5 * 10.0 ** -integer("decimals", decimals, 0)
+    half = 0.5 * 10.0 ** -integer("decimals", decimals, 0, _MOST_DECIMALS)
     return half if average else half * integer("clients", clients, 1)
 
 
@@ -316,8 +329,9 @@ def representable(modulus: int, *, decimals: int, clients: int = 1) -> float:
 
     Sums lie between -(p - 1)/2 and (p - 1)/2 after centring, in units of 10^-decimals.
     """
-    units = (integer("modulus", modulus, 2) - 1) // 2 // integer("clients", clients, 1)
-    return units / 10.0 ** integer("decimals", decimals, 0)
+    clients = integer("clients", clients, 1)
+    units = (integer("modulus", modulus, 2, _LARGEST_MODULUS) - 1) // 2 // clients
+    return units / 10.0 ** integer("decimals", decimals, 0, _MOST_DECIMALS)
 
 
 def reconstruction_probability(compromised: ArrayLike, servers: int) -> Values:
@@ -372,11 +386,12 @@ def element_bytes(limit: float, *, decimals: int, clients: int = 1) -> int:
 
     Args:
         limit: largest |x| of any client, > 0.
-        decimals: decimal places kept, >= 0.
+        decimals: decimal places kept, 0 to 300.
         clients: n >= 1.
     """
-    scale = 10 ** integer("decimals", decimals, 0)
-    largest = integer("clients", clients, 1) * round(float(positive("limit", limit)) * scale)
+    scale = 10 ** integer("decimals", decimals, 0, _MOST_DECIMALS)
+    limit = Fraction(one(positive, "limit", limit))
+    largest = integer("clients", clients, 1) * round(limit * scale)
     return -(-(2 * largest + 1).bit_length() // 8)
 
 

@@ -259,7 +259,13 @@ def log_moment(
         raise ValueError(f"q must be below 1 for (C.2), got {q!r}")
     squared = (2 * positive("clip", clip)) ** 2
     spread = noise_ratio(local_epsilon, local_delta) ** 2  # epsilon^2 / (2 ln(1.25 / delta))
-    return q**2 / (1 - q) * order * (order + 1) * spread / (2 * squared)
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        moment = q**2 / (1 - q) * order * (order + 1) * spread / (2 * squared)
+    if not np.all(np.isfinite(moment)):
+        raise ValueError(
+            f"clip must be large enough for a log moment that is a double, got {clip!r}"
+        )
+    return moment
 
 
 def composed_log_moment(

@@ -53,6 +53,10 @@ LARGEST_EPSILON = 700.0  # beyond it exponentials overflow, and 0 is the lower b
 _LIGHTEST = 1e-15  # numbers of participants less likely than this get no cells of their own
 
 
+_TOGETHER = 500
+"""Numbers of participants whose divergences are held at once: 80 MB with 20,000 steps of the trapezoidal rule."""
+
+
 @dataclass(frozen=True, eq=False)
 class AveragedUploads(Mechanism):
     """One round as seen by one who sees the average of the uploads, or (clients=1) an upload itself.
@@ -126,11 +130,16 @@ class AveragedUploads(Mechanism):
         end = ratio**2 * (np.max(alpha) + 1) + 12 * ratio
         x = np.linspace(0.0, end, 20_001)[:, None]
         k = np.arange(1, self.clients + 1)  # all of them: high orders feel the least likely ones
-        log_d = _log_terms(
-            x, ratio, self.q, k, binom.logpmf(k, self.clients, self.p), self.clients, self._open
-        )
+        log_chance = binom.logpmf(k, self.clients, self.p)
+        parts = [
+            log_sum(
+                _log_terms(x, ratio, self.q, k[some], log_chance[some], self.clients, self._open),
+                axis=1,
+            )
+            for some in (slice(at, at + _TOGETHER) for at in range(0, k.size, _TOGETHER))
+        ]
         a = alpha.reshape(-1, 1)
-        log_f = log_sum(log_d, axis=1) + np.logaddexp((a - 1) * x[:, 0], -a * x[:, 0])
+        log_f = np.logaddexp.reduce(parts) + np.logaddexp((a - 1) * x[:, 0], -a * x[:, 0])
         log_w = np.log(np.where((x == 0) | (x == end), 0.5, 1.0)[:, 0] * (x[1, 0] - x[0, 0]))
         log_integral = log_sum(log_f + log_w, axis=1)
         value = np.logaddexp(0.0, np.log(a * (a - 1))[:, 0] + log_integral) / (a[:, 0] - 1)

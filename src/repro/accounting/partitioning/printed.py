@@ -40,6 +40,7 @@ __all__ = [
 ]
 
 
+_LONGEST = 10**7  # places of a vector: a bound adds up over them
 _LEAST_NOISE = 1e-100  # in clips: the square of its inverse, times an order, is a double
 
 
@@ -56,7 +57,7 @@ def whole_orders(alpha: ArrayLike) -> np.ndarray:
 
 
 def _size(d: int, k: int) -> tuple[int, int]:
-    d = integer("d", d, 1)
+    d = integer("d", d, 1, _LONGEST)
     return d, integer("k", k, 1, d)
 
 
@@ -81,7 +82,7 @@ def forward_bound(
 
     Args:
         alpha: whole orders >= 2.
-        d: length of the 0-1 vectors, >= 1.
+        d: length of the 0-1 vectors, 1 to 10^7.
         k: number of ones, 1 <= k <= d.
         sigma: standard deviation of the noise, > 0, broadcast with alpha.
         clip: c > 0, broadcast with alpha.

@@ -55,7 +55,7 @@ def finite_numbers(name: str, value: ArrayLike) -> np.ndarray:
     """
     try:
         array = np.asarray(value, float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} must be finite numbers, got {value!r}") from None
     if not np.all(np.isfinite(array)):
         raise ValueError(
@@ -177,11 +177,11 @@ def smashed_epsilon(epsilon: ArrayLike, *, dimension: ArrayLike, floor: ArrayLik
 def smashed_gain_log10(epsilon: ArrayLike, *, dimension: ArrayLike, floor: ArrayLike) -> np.ndarray:
     """log10 of what Theorem 2 takes off epsilon, which no double can hold for a real network.
 
-    To first order in c^d, which is c^d (1 - e^-epsilon); -inf at epsilon = 0. Arguments as above.
+    To first order in c^d, which is c^d (1 - e^-epsilon). Arguments as above, but epsilon > 0: of nothing, nothing
+    can be taken off.
     """
-    epsilon, power = _powers(epsilon, dimension, floor)
-    with np.errstate(divide="ignore"):
-        return (power + np.log(-np.expm1(-epsilon))) / np.log(10)
+    epsilon, power = _powers(positive("epsilon", epsilon), dimension, floor)
+    return (power + np.log(-np.expm1(-epsilon))) / np.log(10)
 
 
 def _powers(

@@ -63,7 +63,7 @@ from repro._validate import (
 )
 from repro.accounting._gaussian import log_diff, log_sum
 from repro.accounting._losses import RUN_ERROR, threshold
-from repro.accounting._pld import one_sided, self_composition
+from repro.accounting._pld import composed_size, one_sided, self_composition
 from repro.accounting._renyi import orders
 from repro.accounting.gaussian import GaussianMechanism
 from repro.accounting.laplace import SummedLaplace
@@ -71,6 +71,12 @@ from repro.accounting.pmsfl.printed import margin
 
 _CONVOLVED = 2e-15
 """Error of delta through the Fourier transforms that compose, besides that per run; as in `Composition`."""
+
+_MOST_LOSSES = 2**24
+"""Places of a loss distribution, at most: 128 MiB each, of which a transform needs several."""
+
+_REACH = 10.0
+"""Standard deviations of a Gaussian pair's loss beyond its mean that a distribution reaches, at least."""
 
 RELATIONS = ("add or remove", "replace", "client")
 
@@ -261,7 +267,7 @@ def adam_reach(steps: int, *, rate: float = 1e-3, betas: tuple[float, float] = (
     |m_t| <= (1 - b1) sqrt(sum_{i<t} (b1^2/b2)^i / (1 - b2)) sqrt(v_t).
 
     Args:
-        steps: R >= 1.
+        steps: R, 1 to 10^7.
         rate: > 0.
         betas: b1, b2 in (0, 1) with b1^2 < b2.
 
@@ -275,10 +281,19 @@ def adam_reach(steps: int, *, rate: float = 1e-3, betas: tuple[float, float] = (
     b1, b2 = pair
     if b1**2 >= b2:
         raise ValueError(f"betas must satisfy b1^2 < b2, got {betas!r}")
-    t = np.arange(1, integer("steps", steps, 1) + 1)
+    t = np.arange(1, integer("steps", steps, 1, 10**7) + 1)
     ratio = b1**2 / b2
     spread = (1 - b1) * np.sqrt((1 - ratio**t) / ((1 - ratio) * (1 - b2)))
     return float(rate * np.sum(spread * np.sqrt(1 - b2**t) / (1 - b1**t)))
+
+
+def _check_size(reach: float, interval: float) -> None:
+    """Refuse a grid of the given range that would take gigabytes."""
+    if not reach <= _MOST_LOSSES * interval:
+        raise ValueError(
+            f"interval must be at least {reach / _MOST_LOSSES:.2g} for losses that reach {reach:.2g}, "
+            f"got {interval!r}"
+        )
 
 
 def run_epsilon(
@@ -304,15 +319,19 @@ def run_epsilon(
         interval: spacing of the losses, > 0.
 
     Raises:
-        ValueError: an argument out of range, or a delta too small to certify.
+        ValueError: an argument out of range, a delta too small to certify, or more than `_MOST_LOSSES` losses.
     """
     delta = probability_open("delta", delta)
     interval = one(positive, "interval", interval)
-    laplace = SummedLaplace(1.0, sensitivity=one(positive, "smashed", smashed))
-    ratio = one(positive, "update", update) * np.sqrt(integer("rounds", rounds, 1))
-    smashed_losses = self_composition(
-        laplace.pld(interval=interval), integer("releases", releases, 1)
-    )
+    smashed = one(positive, "smashed", smashed)
+    ratio = one(positive, "update", update) * np.sqrt(float(integer("rounds", rounds, 1)))
+    releases = integer("releases", releases, 1)
+    _check_size(
+        smashed + ratio * (ratio / 2 + _REACH), interval
+    )  # of both pairs, before they are made
+    single = SummedLaplace(1.0, sensitivity=smashed).pld(interval=interval)
+    _check_size(interval * composed_size(one_sided(single)[0], releases), interval)
+    smashed_losses = self_composition(single, releases)
     both = smashed_losses.compose(GaussianMechanism(1.0, sensitivity=ratio).pld(interval=interval))
     charged = delta.ravel() - _CONVOLVED - RUN_ERROR * releases
     value = np.max([threshold(p, charged) for p in one_sided(both)], axis=0)

@@ -15,7 +15,7 @@ import numpy as np
 from dp_accounting.pld import privacy_loss_distribution as pld_lib
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
-from repro._validate import in_unit, integer, positive
+from repro._validate import in_unit, integer, positive, representable
 from repro.accounting._binomial import window
 from repro.accounting._discretise import optimistic
 from repro.accounting._weights import weights
@@ -124,6 +124,7 @@ class RandomParticipation(Mechanism):
 
     def __post_init__(self) -> None:
         frozen_fields(self, sigma=positive, p=in_unit, q=in_unit, clip=positive)
+        representable(self.sigma, "clip", self.clip)
         d = integer("samples_per_client", self.samples_per_client, 0, _MOST_SAMPLES)
         object.__setattr__(self, "samples_per_client", d)
 
@@ -250,6 +251,7 @@ class _TwoRates(Mechanism):
 
     def __post_init__(self) -> None:
         frozen_fields(self, sigma=positive, p=in_unit, q=in_unit, clip=positive)
+        representable(self.sigma, "clip", self.clip)
 
 
 @dataclass(frozen=True, eq=False)
@@ -313,6 +315,7 @@ class OnlyLocalSampling(Mechanism):
 
     def __post_init__(self) -> None:
         frozen_fields(self, sigma=positive, q=in_unit, clip=positive)
+        representable(self.sigma, "clip", self.clip)
 
     def log_delta(self, epsilon: np.ndarray, direction: str, method: str) -> np.ndarray:
         """See `Mechanism.log_delta`."""

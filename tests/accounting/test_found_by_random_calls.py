@@ -1,0 +1,113 @@
+"""What `make faults` found in its random calls: overflows, warnings, memory without limit, errors that name nothing."""
+
+import numpy as np
+import pytest
+from dp_accounting.pld import pld_pmf
+
+from repro.accounting import (
+    CentralizedShuffling,
+    OnlyLocalSampling,
+    RandomParticipation,
+)
+from repro.accounting._pld import losses, on_grid, one_sided
+from repro.accounting.ddpsa import printed as ddpsa
+from repro.accounting.laplace import SummedLaplace
+from repro.accounting.mspafl import printed as mspafl
+from repro.accounting.mspafl.round import AveragedUploads
+from repro.accounting.mspafl.run import run_delta
+from repro.accounting.partitioning import printed as partitioning
+from repro.accounting.pmsfl import printed as pmsfl
+from repro.accounting.pmsfl import releases
+from repro.attacks.one_run import guess_p_value
+from repro.secagg import discrete_laplace
+
+HUGE = 2**2000
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda: ddpsa.element_bytes(0.3, decimals=10**4), "decimals must be"),
+        (lambda: ddpsa.element_bytes(0.3, decimals=HUGE), "decimals must be"),
+        (lambda: ddpsa.representable(2**61 - 1, decimals=10**4), "decimals must be"),
+        (lambda: ddpsa.representable(HUGE, decimals=3), "modulus must be"),
+        (lambda: ddpsa.quantisation_error(HUGE), "decimals must be"),
+        (lambda: mspafl.log_moment(2, 1.0, 0.1, q=0.1, clip=1e-300), "clip must be"),
+        (lambda: mspafl.composed_log_moment(2, 1.0, 0.1, 9, p=0.1, q=0.0, clip=1e-300), "clip must"),
+        (lambda: partitioning.reverse_bound(2, HUGE, 3, 0.1), "d must be"),
+        (lambda: pmsfl.smashed_gain_log10(0.0, dimension=3, floor=0.1), "epsilon must be"),
+        (lambda: guess_p_value(1, 2, 3, 1.0, {}), "delta must be"),
+        (lambda: ddpsa.quantisation_error(100, clients=HUGE), "clients must be an integer in"),
+        (lambda: ddpsa.reconstruction_probability(0.5, HUGE), "servers must be an integer in"),
+        (lambda: ddpsa.per_round_epsilon(1e-300, clip=1e12), "scale must be"),
+        (lambda: run_delta(8.0, HUGE, ratio=1.0, p=0.9, clients=10), "rounds must be an integer in"),
+        (lambda: pmsfl.score_slope(HUGE), "scores must be"),
+        (lambda: releases.adam_reach(HUGE), "steps must be"),
+        (lambda: CentralizedShuffling(1e-300, p=0.1, q=0.1, clip=1e12), "sigma must be at least"),
+        (lambda: OnlyLocalSampling(1e-300, q=0.1), "sigma must be at least"),
+        (lambda: RandomParticipation(1e-300, p=0.1, q=0.1, samples_per_client=2), "sigma must be"),
+        (lambda: discrete_laplace(1, HUGE), "size must be"),
+        (lambda: discrete_laplace(1, (2**30, 2**30)), "size must be"),
+    ],
+)  # fmt: skip
+def test_what_no_double_holds_is_named(call, name):
+    with pytest.raises(ValueError, match=name):
+        call()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"smashed": 1e9, "releases": 2, "interval": 1e-3},
+        {"smashed": 1000.0, "releases": 1, "interval": 1e-6},
+        {"smashed": 1.0, "releases": 1, "interval": 1e-300},
+        {"smashed": 100.0, "releases": 10**9, "interval": 5e-3},
+    ],
+)
+def test_a_grid_that_takes_gigabytes_is_refused(given):
+    with pytest.raises(ValueError, match="interval must be at least"):
+        releases.run_epsilon(0.1, update=1.0, rounds=1, **given)
+
+
+def test_bytes_of_the_largest_numbers():
+    """A limit of 10^300 with 300 decimals: 10^600 and its negative, 1994 bits and one for the sign."""
+    assert ddpsa.element_bytes(1e300, decimals=300) == -(-1995 // 8)
+    assert ddpsa.element_bytes(1.0, decimals=10) == 5
+    assert np.isclose(ddpsa.representable(2**64, decimals=10), 2**63 / 1e10)
+
+
+@pytest.mark.parametrize(("clients", "scale"), [(10_000, 1e-3)])
+def test_the_losses_of_many_clients_with_little_noise_are_a_distribution(clients, scale):
+    """The loss at the middle was a trace above 0, so that its cell was looked for at the far end: masses of 2."""
+    mechanism = SummedLaplace(scale, clients=clients)
+    for side in one_sided(mechanism.pld(interval=mechanism.pure / 1000)):
+        kept = losses(side)
+        assert kept.mass.sum() + kept.infinite == pytest.approx(1.0, abs=1e-3)
+
+
+def test_the_search_for_an_equal_scale_ends_where_its_steps_lead_to_and_fro():
+    """At a large delta epsilon falls faster with the scale than a step assumes, and it swung between two scales."""
+    total = ddpsa.aggregate_epsilon(8.0, clients=10, rounds=1, delta=0.5)
+    scale = ddpsa.equal_scale(8.0, clients=10, rounds=1, delta=0.5)
+    assert 0.99 * total <= SummedLaplace(scale).epsilon(0.5) <= total
+
+
+@pytest.mark.parametrize("up", [True, False])
+def test_places_beyond_the_whole_numbers_of_an_array(up):
+    """A signal of 10^-300 beside noise: its losses on a grid of their own, moved to one of 10^-3."""
+    fine = pld_pmf.DensePLDPmf(1e-300, -(10**20), np.array([0.25, 0.75]), 0.0, up)
+    kept = losses(on_grid(fine, 1e-3))
+    assert kept.mass.sum() == pytest.approx(1.0)
+    assert (
+        kept.interval * np.abs(kept.first + np.arange(kept.mass.size))[kept.mass > 0].max() <= 1e-3
+    )
+
+
+@pytest.mark.parametrize("together", [1, 7, 60])
+def test_divergences_of_many_clients_are_added_up_in_pieces(monkeypatch, together):
+    """With 10,000 clients the whole table took 1.6 GB; the pieces give the same sum."""
+    uploads = AveragedUploads(1.0, p=0.3, q=0.5, clients=60)
+    whole = uploads.rdp(2.5)
+    monkeypatch.setattr("repro.accounting.mspafl.round._TOGETHER", together)
+    assert uploads.rdp(2.5) == pytest.approx(whole, rel=1e-12)
