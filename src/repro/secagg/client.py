@@ -92,16 +92,20 @@ class Party(Closing):
         self._last = 0
 
     def connect(self) -> None:
-        """Open the connections that are not open.
+        """Open all connections; if all are open and nothing has come over them, keep them.
+
+        If one is not, the round before has failed, and the others may still carry its frames to
+        servers that have not read them. So no connection outlives another.
 
         Raises:
             RoundError: a server does not answer, or refuses this party.
         """
         with self._or_failed():
+            if not all(channel.quiet() for channel in self.channels.values()):
+                self.close()
             for peer, address in self._addresses.items():
-                if peer in self.channels and self.channels[peer].quiet():
+                if peer in self.channels:
                     continue
-                self._drop(peer)
                 channel = connect(address, self._context, self.name, peer, self.time_limit)
                 channel.probe_after = self.time_limit
                 if peer == PARAMETERS:
