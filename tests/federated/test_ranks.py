@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import sys
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
@@ -113,23 +114,30 @@ def environment(**more):
     return os.environ | {"PYTHONPATH": search, "OMP_NUM_THREADS": "1"} | more
 
 
+@contextmanager
+def held_port():
+    """A port that nobody else is given: bound here without a listener, so that one process more may listen there."""
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        yield str(held.getsockname()[1])
+
+
 def together(folder, count, what):
     """Start all ranks as torchrun would; each one's exit code and what it said, in the order of the ranks."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    started = [
-        subprocess.Popen(
-            [sys.executable, SCRIPT, folder, what],
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environment(
-                MASTER_ADDR="127.0.0.1", MASTER_PORT=port, RANK=str(rank), WORLD_SIZE=str(count)
-            ),
-        )
-        for rank in range(count)
-    ]
-    said = [one.communicate(timeout=600)[1] for one in started]
+    with held_port() as port:
+        started = [
+            subprocess.Popen(
+                [sys.executable, SCRIPT, folder, what],
+                stderr=subprocess.PIPE,
+                text=True,
+                env=environment(
+                    MASTER_ADDR="127.0.0.1", MASTER_PORT=port, RANK=str(rank), WORLD_SIZE=str(count)
+                ),
+            )
+            for rank in range(count)
+        ]
+        said = [one.communicate(timeout=600)[1] for one in started]
     return [one.returncode for one in started], said
 
 
@@ -229,9 +237,8 @@ def test_a_lost_rank_ends_the_run_with_one_line_and_the_checkpoint_goes_on(tmp_p
 def test_a_rank_whose_others_do_not_come_says_so(monkeypatch):
     for name, value in (("RANK", "1"), ("WORLD_SIZE", "2"), ("MASTER_ADDR", "127.0.0.1")):
         monkeypatch.setenv(name, value)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        monkeypatch.setenv("MASTER_PORT", str(free.getsockname()[1]))
+    with held_port() as port:
+        monkeypatch.setenv("MASTER_PORT", port)
         with (
             pytest.raises(LostRankError, match="the other ranks did not come"),
             launched(patience=1),

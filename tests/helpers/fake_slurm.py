@@ -37,10 +37,11 @@ KEEPER = """
 import subprocess, sys
 job, script = sys.argv[1:]
 entry = HOME / "jobs" / job
-process = subprocess.Popen(["bash", script], start_new_session=True)
+held = ["bash", "-c", 'read; exec bash "$0" </dev/null', script]
+process = subprocess.Popen(held, start_new_session=True, stdin=subprocess.PIPE)
 entry.with_suffix(".new").write_text(str(process.pid))
 entry.with_suffix(".new").replace(entry)
-process.wait()
+process.communicate(b"go\\n")  # not before it can be killed by its number
 if not (HOME / "ghosts").exists():
     entry.unlink()
 """
@@ -58,10 +59,14 @@ import sys
 if (HOME / "down").exists():
     sys.exit("slurm_load_jobs error: Unable to contact slurm controller")
 for entry in sorted((HOME / "jobs").iterdir()):
+    try:
+        pid = entry.read_text()
+    except FileNotFoundError:  # it ends at this moment
+        continue
     if not entry.suffix:
         names = (HOME / "names").read_text().splitlines()
         name = names[int(entry.name.partition("_")[0]) - 1]
-        print(f"{entry.name}|{'RUNNING' if entry.read_text() else 'PENDING'}|None|{name}")
+        print(f"{entry.name}|{'RUNNING' if pid else 'PENDING'}|None|{name}")
 """
 
 SCONTROL = """

@@ -159,9 +159,9 @@ def test_an_end_between_frames(channels):
     client, server = channels
     assert server.quiet()
     client.close()
-    assert not server.quiet() and not client.quiet()
     with pytest.raises(Ended, match="client-0 ended the connection"):
         server.receive(time.monotonic() + PATIENCE)
+    assert not server.quiet() and not client.quiet()
 
 
 def test_a_thread_that_is_stopped_just_before_it_waits_sees_the_end(channels, monkeypatch):

@@ -23,13 +23,13 @@ from repro.secagg import (
     discrete_laplace,
     issue,
 )
-from repro.secagg.certificates import context
+from repro.secagg.certificates import PARAMETERS, context
 from repro.secagg.channel import ChannelError, connect
 from repro.secagg.frames import HEADER_BYTES, MODEL_DIGEST_BYTES, Header, Kind
-from tampering import again, hush, relabelled, until_refused
+from tampering import again, relabelled, until_refused
 
-LIMIT = 3.0
-"""Seconds; two tests wait for them to pass."""
+LIMIT = 30.0
+"""Seconds; no test waits for them to pass."""
 
 VALUES = np.array([[1.5, -2.25, 1e-10], [-0.1, 0.7, 1e6], [3.0, 0.0, -1e6]])
 TOTAL = VALUES.sum(axis=0)
@@ -56,6 +56,16 @@ def good_round(cluster):
     done = cluster.round(VALUES)
     np.testing.assert_allclose(done.total, TOTAL, rtol=0, atol=2e-10)
     return done
+
+
+def until_good(cluster):
+    """Rounds until one works."""
+    deadline = time.monotonic() + 120
+    while True:
+        try:
+            return good_round(cluster)
+        except RoundError:
+            assert time.monotonic() < deadline
 
 
 def channel(cluster, client, server):
@@ -294,12 +304,6 @@ def test_a_frame_between_rounds_does_no_harm(fresh):
 # Parties that are slow, gone or strangers -----------------------------------------------------------
 
 
-def test_a_share_that_reached_some_servers_only_because_the_client_stopped(fresh):
-    """Connected, but silent: the third server waits until the limit, and says for whom."""
-    hush(channel(fresh, 1, 2))
-    expect(fresh, rf"server-2: no share of client-1 came within {LIMIT:g} s")
-
-
 def test_a_share_that_reached_some_servers_only_because_the_client_died(fresh):
     def die(frame):
         for link in fresh.session.clients[1].channels.values():
@@ -308,17 +312,6 @@ def test_a_share_that_reached_some_servers_only_because_the_client_died(fresh):
 
     tamper(fresh, 1, 1, die)
     expect(fresh, "server-[012]: client-1 ended the connection")
-
-
-def test_a_slow_peer(fresh):
-    """Half of a frame, and then nothing."""
-
-    def half(frame):
-        link.write(frame[:40], memoryview(b""))
-        hush(link)
-
-    link = tamper(fresh, 1, 0, half)
-    expect(fresh, "server-0: (client-1 was too slow: it did not send in time|no share of client-1)")
 
 
 def test_a_certificate_of_a_stranger(fresh, tmp_path):
@@ -360,13 +353,7 @@ def test_interrupting_a_round_leaves_the_cluster_usable(fresh, monkeypatch):
         patch.setattr(fresh.session.clients[1], "submit", interrupt)
         with pytest.raises(KeyboardInterrupt):
             fresh.round(VALUES)
-    deadline = time.monotonic() + 30
-    while True:  # the servers may still be noticing
-        try:
-            good_round(fresh)
-            return
-        except RoundError:
-            assert time.monotonic() < deadline
+    until_good(fresh)  # the servers may still be noticing
 
 
 # Processes ----------------------------------------------------------------------------------------
@@ -374,7 +361,7 @@ def test_interrupting_a_round_leaves_the_cluster_usable(fresh, monkeypatch):
 
 def gone(pids):
     """Whether all processes end within a while."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while any(map(alive, pids)):
         if time.monotonic() > deadline:
             return False
@@ -389,24 +376,27 @@ def alive(pid):
         return False
 
 
+class Impatient(Cluster):
+    """Its parameter server alone waits 3 s for each step; the others have time to do it."""
+
+    def _launch(self, name, role, listener):
+        if name == PARAMETERS:
+            role[role.index("--time-limit") + 1] = 3.0
+        super()._launch(name, role, listener)
+
+
 def test_stopped_and_killed_servers_in_mid_round_and_the_other_ring():
     """A stopped server ends the round; it goes on later. A killed one ends the cluster's life."""
-    encoding = FixedPoint(decimals=6, ring=ZP61)
-    with Cluster(clients=3, servers=2, encoding=encoding, time_limit=2.0) as cluster:
+    encoding = FixedPoint(ring=ZP61)
+    with Impatient(clients=3, servers=2, encoding=encoding, time_limit=LIMIT) as cluster:
         pids = [process.pid for process in cluster.processes.values()]
-        np.testing.assert_allclose(cluster.round(VALUES).total, TOTAL, atol=2e-6)
+        until_good(cluster)
         server = cluster.processes["server-1"]
 
         tamper(cluster, 2, 1, lambda frame: server.send_signal(signal.SIGSTOP) or frame)
-        expect(cluster, "server-1 sent no PARTIAL within 4 s")
+        expect(cluster, "server-1 sent no PARTIAL within 6 s")
         server.send_signal(signal.SIGCONT)
-        deadline = time.monotonic() + 30
-        while True:
-            try:
-                np.testing.assert_allclose(cluster.round(VALUES).total, TOTAL, atol=2e-6)
-                break
-            except RoundError:
-                assert time.monotonic() < deadline
+        until_good(cluster)
 
         def kill(frame):
             server.kill()
@@ -438,7 +428,7 @@ def test_no_process_survives_whoever_started_it(how, tmp_path):
         [sys.executable, "-c", CRASH, how],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         env={**os.environ, "TMPDIR": str(tmp_path)},
     )
     assert done.returncode != 0

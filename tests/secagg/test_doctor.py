@@ -4,6 +4,7 @@ import datetime
 import socket
 import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -152,10 +153,11 @@ def test_a_port_that_is_taken(servers):
 
 
 def test_a_closed_port(servers):
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        host, port = listener.getsockname()
-    expected = f"FAILED: parameters at {host}:{port}: does not answer: Connection refused"
-    assert failures("client-0", servers.folder, parameters=(host, port)) == [expected]
+    with socket.socket() as held:  # bound, so that nobody else listens there meanwhile
+        held.bind(("127.0.0.1", 0))
+        host, port = held.getsockname()
+        expected = f"FAILED: parameters at {host}:{port}: does not answer: Connection refused"
+        assert failures("client-0", servers.folder, parameters=(host, port)) == [expected]
 
 
 def test_a_server_that_says_nothing(servers):
@@ -180,14 +182,13 @@ def test_a_party_that_a_server_does_not_expect(servers):
 
 @pytest.mark.parametrize("seconds", [3600.0, -31.0])
 def test_a_clock_that_is_wrong(servers, monkeypatch, seconds):
-    """That of the server: the certificates are valid by both clocks."""
-    now = time.time
-
-    class Clock:
-        monotonic, sleep = staticmethod(time.monotonic), staticmethod(time.sleep)
-        time = staticmethod(lambda: now() + seconds)
-
-    monkeypatch.setattr(node, "time", Clock)
+    """That of the server: the certificates are valid by both clocks, which stand still."""
+    now = time.time()
+    for module, shown in ((doctor, now), (node, now + seconds)):
+        clock = SimpleNamespace(
+            monotonic=time.monotonic, sleep=time.sleep, time=lambda shown=shown: shown
+        )
+        monkeypatch.setattr(module, "time", clock)
     (line,) = failures("client-0", servers.folder, parameters=servers.places["parameters"])
     expected = (
         f"the clock of parameters differs from this one by {seconds:.0f} s, at most 30 s allowed"

@@ -12,7 +12,7 @@ from repro.secagg.frames import TOGETHER, Kind
 from repro.secagg.hosted import HostedClients
 from repro.secagg.shares import add_expanded
 from secure_sums import LIMIT, Servers
-from tampering import again, relabelled, tamper
+from tampering import again, relabelled, tamper, until_refused
 
 CLIENTS, LINKS, SIZE = 101, 2, 70
 MODEL = np.array([1.0, 2.0])
@@ -182,6 +182,7 @@ def test_faults_end_the_round(group, kind, change, message):
             group.round()
         except RoundError as problem:
             assert "sent a second DONE" in str(problem) or "which is over" in str(problem)
+        until_refused(link)
         group.good_round()
     else:
         group.fails(message)

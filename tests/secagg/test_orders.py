@@ -6,6 +6,7 @@ each party acts. Every client sends the model that it was given: the sum tells w
 
 import socket
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -119,6 +120,36 @@ def test_an_operator_that_is_restarted_in_mid_order_ends_its_round(group, how, s
                 client.model(LIMIT)
         assert group.whole_round(second, NEW) == [444, 4]
     first.close()
+
+
+def test_a_client_that_connects_when_the_next_round_has_begun_takes_part_in_it(group):
+    """A client calls `connect` before each round; the operator does not wait for that."""
+    with group.operator() as operator:
+        assert group.whole_round(operator, OLD) == [222, 2]
+        operator.start(2, Z64, NEW)
+        for client in group.clients:
+            link = client.channels[PARAMETERS]
+            while link.quiet():
+                time.sleep(0.005)
+            client.connect()
+            client.connect()  # what has come is kept
+            assert client.channels[PARAMETERS] is link
+            group.submit(client)
+        assert operator.result()[1].tolist() == [444, 4]
+
+
+def test_a_client_connects_anew_when_the_round_that_has_begun_has_failed(group):
+    with group.operator() as operator:
+        assert group.whole_round(operator, OLD) == [222, 2]
+        operator.start(2, Z64, NEW)
+        early, late = group.clients
+        early.model(LIMIT)
+        early.close()
+        with pytest.raises(RoundError, match="client-0 ended the connection"):
+            operator.result()
+        link = late.channels[PARAMETERS]  # the model waits there, and the failure behind it
+        assert group.whole_round(operator, NEW) == [444, 4]
+        assert late.channels[PARAMETERS] is not link
 
 
 def test_an_order_that_is_cut_short_is_refused(group):

@@ -2,6 +2,7 @@
 
 import os
 import re
+import socket
 import subprocess
 import sys
 import threading
@@ -201,7 +202,10 @@ def test_an_absurd_round_number_does_not_use_up_the_numbers(stage, keys, paramet
         stage.operator.result()
     stage.close()
     later = Stage(keys, parameters)
-    assert number < later.begin() <= number + 2**32 + 1
+    assert number < (next_one := later.begin()) <= number + 2**32 + 1
+    for server in later.servers:
+        give(server, next_one, partial([1, 2, 3]))
+    assert later.operator.result()[1].tolist() == [2, 4, 6]  # no round is open when it leaves
     later.close()
 
 
@@ -325,8 +329,12 @@ def test_clients_in_places_of_their_own(keys, group):
 def test_servers_outlive_the_parameter_server(keys, commands):
     """A new parameter server begins at round 1, which old servers refuse once; then it goes on."""
     common = ["--clients", 2]
-    address = commands.start("parameters", "--servers", 2, *common)
+    held = socket.socket()  # keeps the port while no parameter server listens there
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    held.bind(("127.0.0.1", 0))
+    address = held.getsockname()
     place = "{}:{}".format(*address)
+    assert commands.start("parameters", "--servers", 2, *common, listen=place) == address
     servers = [commands.start("server", j, "--parameters", place, *common) for j in range(2)]
     values = np.ones((2, 2))
     arguments = {"servers": servers, "parameters": address, "clients": 2, "time_limit": PATIENCE}
@@ -342,6 +350,7 @@ def test_servers_outlive_the_parameter_server(keys, commands):
             session.round(values)
         done = session.round(values)
         assert done.number == 4 and done.total.tolist() == [2.0, 2.0]
+    held.close()
 
 
 @pytest.mark.parametrize(

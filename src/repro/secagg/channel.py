@@ -24,10 +24,13 @@ from repro.secagg.frames import (
     NOBODY,
     NUMBERS,
     SHORT,
+    ChannelError,
+    Ended,
     Frame,
     FrameError,
     Header,
     Kind,
+    Slow,
     Traffic,
     checksum,
 )
@@ -41,20 +44,10 @@ _GREETING = 2**12
 _LONGEST = 32767
 """The largest number of seconds that TCP accepts for its probes."""
 
+_SIGNS = (Kind.PROBE, Kind.ALIVE)  # of life, which who uses a connection does not see
+
 _LOOK = 1.0
 """Seconds between looks whether a socket is still open: the number of a closed one may be another's by now."""
-
-
-class ChannelError(ConnectionError):
-    """A connection or what came over it cannot be used; the message says why."""
-
-
-class Ended(ChannelError):
-    """The other side ended the connection between two frames."""
-
-
-class Slow(ChannelError):
-    """The other side did not send, or take, what was due in time."""
 
 
 def remaining(deadline: float | None) -> float | None:
@@ -187,10 +180,16 @@ class Channel:
             ChannelError: none came in time, the connection ended, or the frame is not in order
                 (cut short, too long, altered, sent twice, in another party's name).
         """
-        while (frame := self._frame(deadline)).kind in (Kind.PROBE, Kind.ALIVE):
-            if frame.kind == Kind.PROBE:
-                self.send(Kind.ALIVE)
+        while (frame := self._frame(deadline)).kind in _SIGNS:
+            pass
         return frame
+
+    def waiting(self) -> Frame | None:
+        """The frame that has come and was not read, as `receive` gives it; None for none."""
+        while not self.quiet():
+            if (frame := self._frame(time.monotonic() + self.time_limit)).kind not in _SIGNS:
+                return frame
+        return None
 
     def _frame(self, deadline: float | None) -> Frame:
         written = bytearray(HEADER_BYTES)
@@ -226,6 +225,8 @@ class Channel:
         if header.kind not in list(Kind):
             raise ChannelError(f"{self.peer} sent a frame of unknown kind {header.kind}")
         self._due += 1
+        if header.kind == Kind.PROBE:
+            self.send(Kind.ALIVE)
         if header.kind in NUMBERS:
             self.received.payload += header.length
         return Frame(Kind(header.kind), header.round, payload, header.client, header.digest)
@@ -270,11 +271,10 @@ class Channel:
     def quiet(self) -> bool:
         """Whether the connection is open and nothing has come that was not read."""
         poll = select.poll()
-        try:
+        with suppress(OSError, ValueError):
             poll.register(self._sock, select.POLLIN)
             return not poll.poll(0) and not self._incoming.pending
-        except (OSError, ValueError):
-            return False
+        return False
 
     def close(self) -> None:
         """End the connection; a thread that waits in `receive` gets an error."""

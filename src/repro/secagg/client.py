@@ -90,18 +90,24 @@ class Party(Closing):
         self._addresses = dict(addresses)
         self._context = context(folder, name, accepting=False)
         self._last = 0
+        self._early: Frame | None = None  # came before it was waited for
 
     def connect(self) -> None:
-        """Open the connections that are not open.
+        """Open all connections, and keep them if all are open and in order.
+
+        They are in order where nothing has come over them but the model of a round that has begun.
+        If one is not, the round before has failed, and the others may still carry its frames to
+        servers that have not read them. So no connection outlives another.
 
         Raises:
             RoundError: a server does not answer, or refuses this party.
         """
         with self._or_failed():
+            if not self._in_order():
+                self.close()
             for peer, address in self._addresses.items():
-                if peer in self.channels and self.channels[peer].quiet():
+                if peer in self.channels:
                     continue
-                self._drop(peer)
                 channel = connect(address, self._context, self.name, peer, self.time_limit)
                 channel.probe_after = self.time_limit
                 if peer == PARAMETERS:
@@ -110,8 +116,19 @@ class Party(Closing):
 
     def close(self) -> None:
         """End all connections; `connect` opens them again."""
+        self._early = None
         for peer in list(self.channels):
             self._drop(peer)
+
+    def _in_order(self) -> bool:
+        """Whether all that came over the connections is a MODEL, which is kept for `_answer`."""
+        if PARAMETERS in self.channels and self._early is None:
+            try:
+                self._early = self.channels[PARAMETERS].waiting()
+            except ChannelError:
+                return False
+        good = self._early is None or self._early.kind == Kind.MODEL
+        return good and all(channel.quiet() for channel in self.channels.values())
 
     def _drop(self, peer: str) -> None:
         if channel := self.channels.pop(peer, None):
@@ -150,7 +167,7 @@ class Party(Closing):
             RoundError: it is a FAIL.
             ChannelError: it is not a `kind` of a new round.
         """
-        frame = self._to(PARAMETERS).receive(deadline)
+        frame, self._early = self._early or self._to(PARAMETERS).receive(deadline), None
         if frame.kind == Kind.FAIL:
             raise RoundError(f"round {frame.round} failed: {frame.text}")
         if frame.kind != kind:

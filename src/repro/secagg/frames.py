@@ -66,6 +66,18 @@ class FrameError(ValueError):
     """Bytes that are no frame, or a frame that was altered."""
 
 
+class ChannelError(ConnectionError):
+    """A connection or what came over it cannot be used; the message says why."""
+
+
+class Ended(ChannelError):
+    """The other side ended the connection between two frames."""
+
+
+class Slow(ChannelError):
+    """The other side did not send, or take, what was due in time."""
+
+
 class Kind(enum.IntEnum):
     """What a frame says; its payload in brackets."""
 

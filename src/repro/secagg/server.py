@@ -199,9 +199,12 @@ class IntermediateServer(Node):
     def _lost(self, fault: Fault) -> None:
         """A party has left or must be disconnected.
 
-        The round goes on only if it no longer needs that party.
+        The round goes on only if it no longer needs that party. Of a party that opened another
+        connection, `_join` has ended the older one. The new one stays: where a round has failed,
+        every party connects again, perhaps before the end of its older connection is noticed here.
         """
-        self.drop(fault.name)
+        if not isinstance(fault, Replaced):
+            self.drop(fault.name)
         # A client may leave after its DONE. It may not connect again while the round is open: a
         # second share could come over the second connection.
         left = isinstance(fault, Gone) and not isinstance(fault, Replaced)
