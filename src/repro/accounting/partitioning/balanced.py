@@ -45,9 +45,9 @@ class BalancedIterationSubsampling(Mechanism):
     direction at every epsilon, so "both" equals "remove".
 
     `"upper"` and `"lower"` of delta and epsilon bracket the truth by the arguments of
-    `repro.accounting.partitioning.ratio` and `conditional`; no step is merely measured, but rounding of doubles and
-    of Fourier transforms is charged by an estimate and not by interval arithmetic. Two rules in the upper bound on
-    Renyi divergences have no proof (`ratio_renyi`); delta and epsilon do not use them.
+    `repro.accounting.partitioning.ratio` and `conditional`, of Renyi divergences by those of `ratio_renyi`; no step
+    is merely measured, but rounding of doubles and of Fourier transforms is charged by an estimate and not by
+    interval arithmetic.
 
     `"paper"` is the paper's account: bound (3) of Theorem 3.1 with d = T at the orders 2 to 256,
     converted by Proposition 2.3. It is valid although Lemma 3.18, on which its second term rests, is false:

@@ -25,23 +25,25 @@ E_R p^2 is the chance that two rows have k hits each, a sum over the hits that t
 * below: E_R p^n >= (E_R p^2)^(n / 2) for n >= 2;
 * above: a Fourier integral with |1 - q + q exp(i t)|^2 = 1 - 2 q (1 - q)(1 - cos t) gives
   p <= exp(-v) I_0(v), v = sum q_i (1 - q_i), which is kappa / sqrt(v) at most, with kappa near
-  1 / sqrt(2 pi) where v is large. Powers of v have exact means by
-  v^(-n / 2) Gamma(n / 2) = Int s^(n / 2 - 1) exp(-s v) ds.
+  1 / sqrt(2 pi) where v is large. sqrt(v) exp(-v) I_0(v) rises and then falls: its logarithmic derivative
+  g = 1 / (2 v) - 1 + I_1 / I_0 has g' = -1 / (4 v^2) wherever it vanishes, so that it vanishes once.
+  Means of powers of v follow from its Laplace transform, see `_log_chance_above`.
 
 Errors of the rules. Column means of (r X)^j (1 + r X)^(n - j), j = 0, 1, 2, and n >= 2, are trapezoidal sums
 of step h over z. The integrand f is analytic for |Im z| < pi / a, where |1 + r exp(a z)| is at most its value
 at the real part, so Int |f(x + i y)| dx <= exp(y^2 / 2) Int f dx and the relative error is at most
-2 exp(y^2 / 2) / (exp(2 pi y / h) - 1) (Trefethen and Weideman 2014, Theorem 5.1). With h <= 0.1, h <= 0.5 / a
-and y = min(pi / a, 2 pi / h) that is below 4e-17. Since (1 + r X)^n rises with z and (1 / X + r)^n falls, each
-end cuts off a share below Phi(-10). Both are within `_ROUNDING`, which is charged. So phi and the lower bound
-are certified. In the upper bound two rules have no such proof: the columns' mean of exp(-s v), and the sum
-over log s.
+2 exp(y^2 / 2) / (exp(2 pi y / h) - 1) (Trefethen and Weideman 2014, Theorem 5.1). The Laplace transform of a
+column has the further factor exp(-s q (1 - q)), q (1 - q) = 1 / (2 + 2 cosh w) with w = log r + a z - a^2 / 2.
+For |Im w| < pi / 2 the real part of cosh w is positive, so that this factor is at most 1 there and the same
+bound holds with y < pi / (2 a), relative to phi. With h <= 0.1, h <= 0.25 / a and y = min(pi / (2 a), 2 pi / h)
+that is below 3e-17. Since (1 + r X)^n rises with z and (1 / X + r)^n falls, each end cuts off a share below
+Phi(-10). Both are within `_ROUNDING`, which is charged.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import expit, gammaln, i0e
+from scipy.special import expit, gammainccinv, gammaln, i0e
 
 from repro.accounting._gaussian import log_sum
 from repro.accounting.partitioning.power_means import log_power_means
@@ -154,9 +156,10 @@ def _agreeing(ratio: BalancedRatio, alpha: np.ndarray) -> np.ndarray:
 
 _STEP = 0.1  # of the integral over a column, in standard deviations
 _REACH = 10.0  # of the same, beyond the tilted mean
-_POINTS = 8000  # most points of it
+_POINTS = 16000  # most points of it
 _NEARBY = (-0.6, -0.25, -0.08, 0.0, 0.08, 0.25)  # log r tried, relative to the one of k mean hits
-_LAPLACE = 256  # points of the integral over s
+_LAPLACE = 320  # points of the integral over s
+_CUT_OFF = 1e-9  # share of that integral that is left out where v is not rare
 _SUP = 0.46883  # largest sqrt(v) exp(-v) I_0(v), attained at v = 0.79
 _WEIGHTS = (0.3, 1.0, 3.0)  # of v in the exponential bound on a small v
 _CORE = (0.5, 0.7, 0.85)  # v above this share of its mean takes the kappa of that point
@@ -177,7 +180,7 @@ def log_moment_bounds(
     """
     low, high = np.full(order.shape, -np.inf), np.full(order.shape, np.inf)
     for j, n in enumerate(order):
-        if (2 * _REACH + a * n) / min(_STEP, 0.5 / a) <= _POINTS:
+        if (2 * _REACH + a * n) / min(_STEP, 0.25 / a) <= _POINTS:
             tilted = _TiltedColumns(a, size, k, float(n))
             bounds = [tilted.bounds(x) for x in tilted.central + np.array(_NEARBY)]
             low[j], high[j] = np.max(bounds, axis=0)[0], np.min(bounds, axis=0)[1]
@@ -189,7 +192,7 @@ class _TiltedColumns:
 
     def __init__(self, a: float, size: int, k: int, n: float) -> None:
         self.size, self.k, self.n = size, k, n
-        step = min(_STEP, 0.5 / a)
+        step = min(_STEP, 0.25 / a)
         z = np.arange(-_REACH, _REACH + a * n, step)
         self.log_x = a * z - a**2 / 2
         self.log_normal = np.log(step) - z**2 / 2 - np.log(2 * np.pi) / 2
@@ -233,31 +236,65 @@ def _log_two_rows(weight: np.ndarray, hit: np.ndarray, size: int, k: int) -> flo
 
 
 def _log_chance_above(weight: np.ndarray, spread: np.ndarray, size: int, n: float) -> float:
-    """log of a bound on E p^n through v, the sum of `spread` over the columns."""
+    """log of a bound on E p^n through v, the sum of `spread` over the columns.
+
+    With M(s) = E exp(-s v), a product over the columns, and any w >= 0 and S > 0,
+
+        (1 / Gamma(n / 2)) Int_0^S s^(n / 2 - 1) M(s + w) ds = E v^(-n / 2) exp(-w v) Pr(g <= S v),
+
+    g of the gamma law of shape n / 2. So the left side is at least (1 - c) E v^(-n / 2) exp(-w v) over v >= v0,
+    where S v0 is the quantile of g that is exceeded with chance c. Smaller v are rare, Pr(v < v0) is at most
+    exp(s v0) M(s) for every s, and p <= 1 there. All points of the sum over s are tried as S.
+
+    No quadrature error: between two points log M is convex, hence below its chord, and s = exp(x) is above its
+    tangent in the middle, so that the integrand over x lies below an exponential, which is integrated.
+    """
     mean = size * (weight @ spread)
     if mean < 1e-6:
         return 0.0
-    middle = np.log(n / (2 * mean))
+    half = n / 2
+    middle = np.log(half / mean)
     # The integrand starts like s^(n / 2); its end depends on how likely small v are.
-    log_s = np.linspace(middle - 80 / n - 5, middle + 12, _LAPLACE)
-    s = np.exp(log_s)
-    scale = np.log(log_s[1] - log_s[0]) - gammaln(n / 2)
+    x = np.linspace(middle - 40 / half - 5, middle + 12, _LAPLACE)
+    s = np.exp(x)
 
-    def log_power_mean(extra: float) -> float:
-        laplace = np.exp(-(s[:, None] + extra) * spread) @ weight
-        log_laplace = size * np.log(np.maximum(laplace, 1e-300))
-        return float(log_sum(n / 2 * log_s + log_laplace, axis=0) + scale)
+    def log_transform(at: np.ndarray) -> np.ndarray:
+        """log M, shape of `at`, with the error of the columns' means."""
+        laplace = np.exp(-at[:, None] * spread) @ weight
+        return size * np.log(np.minimum(laplace + _ROUNDING, 1.0))
 
-    plain = log_power_mean(0.0)
-    beyond = {w: log_power_mean(w) for w in _WEIGHTS}
-    best = n * np.log(_SUP) + plain
+    def log_power_means(w: float) -> np.ndarray:
+        """log of at least the left side above for S = s[1], s[2], ..."""
+        log_m = log_transform(s + w)
+        slope = -np.diff(log_m) / np.diff(s)
+        tangent = np.sqrt(s[1:] * s[:-1])  # the middle of x
+        rate, length = half - slope * tangent, np.diff(x)
+        centre = (x[1:] + x[:-1]) / 2
+        level = log_m[:-1] - slope * (tangent - s[:-1]) + half * centre
+        parts = level + _log_sinh_mean(rate * length / 2) + np.log(length)
+        first = float(log_transform(np.array([w]))[0]) + half * x[0] - np.log(half)
+        return np.logaddexp(np.logaddexp.accumulate(parts), first) - gammaln(half)
+
+    rare_below = 1.000001 * gammainccinv(half, _CUT_OFF) / s[1:]
+    rare = np.min(rare_below[:, None] * s + log_transform(s), axis=1)
+    kept = -np.log1p(-2 * _CUT_OFF)
+    plain = log_power_means(0.0) + kept
+    beyond = {w: log_power_means(w) + kept for w in _WEIGHTS}
+    best = np.min(np.logaddexp(n * np.log(_SUP) + plain, rare))
     for share in _CORE:
         core = share * mean
         kappa = np.sqrt(core) * i0e(core)
         if core < 1 or kappa >= _SUP:
             continue
-        # Below the core p sqrt(v) is at most _SUP; exp(w (core - v)) is at least one there.
+        # From v0 to the core p sqrt(v) is at most _SUP; exp(w (core - v)) is at least one there.
         for w, log_mean in beyond.items():
-            rare = n * np.log(_SUP) + w * core + log_mean
-            best = min(best, float(np.logaddexp(n * np.log(kappa) + plain, rare)))
-    return min(best, 0.0)
+            inner = np.logaddexp(rare, n * np.log(_SUP) + w * core + log_mean)
+            found = np.logaddexp(n * np.log(kappa) + plain, inner)
+            best = min(best, np.min(np.where(rare_below <= core, found, np.inf)))
+    return min(float(best), 0.0)
+
+
+def _log_sinh_mean(x: np.ndarray) -> np.ndarray:
+    """log(sinh(x) / x), the mean of exp over [-x, x]."""
+    size = np.maximum(np.abs(x), 1e-4)  # a larger argument gives a larger mean
+    return size + np.log(-np.expm1(-2 * size) / (2 * size))
