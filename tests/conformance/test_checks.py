@@ -11,7 +11,8 @@ from scipy.stats import binomtest, kstest
 
 from correct_engines import LocalNoise, PoissonSums, TwoLevel
 from linear_engine import BALANCED, CLIENTS, FIXED, FULL, LAPLACE, POISSON, TWO_LEVEL, Linear
-from planted import ClippedAfterSumming, UniformNoise, WeightedAfterClipping
+from planted import ClippedAfterSumming, WeightedAfterClipping
+from planted_noise import UniformNoise
 from repro import paths
 from repro.accounting import GaussianMechanism
 from repro.conformance import Finding, Promise, examine, scenes

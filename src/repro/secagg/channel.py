@@ -336,16 +336,14 @@ class Channel:
                 self._wait(select.POLLOUT, deadline, "take")
                 continue
             except OSError as problem:
-                raise ChannelError(
-                    f"{self._called()} ended the connection ({problem})"
-                ) from problem
+                reason = f"{self._called()} ended the connection ({problem})"
+                raise ChannelError(reason) from problem
             self.sent.wire += count
             waiting = waiting[count:]
 
     def _wait(self, event: int, deadline: float | None, what: str) -> None:
         while True:
-            left = remaining(deadline)
-            poll = select.poll()
+            left, poll = remaining(deadline), select.poll()
             try:
                 poll.register(self._sock, event)
                 if poll.poll(1000 * (_LOOK if left is None else min(left, _LOOK))):
