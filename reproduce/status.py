@@ -78,7 +78,9 @@ def report(labelled: Mapping[str, tuple[str, Task]], seed: int | None) -> str:
     for one in _sent({key: task for key, (_, task) in labelled.items()}, queue):
         last |= {task.key: one for task in one.runs}
         rest = [task.key for task in one.runs if told[task.key] != "done"]
-        waits = arrays.listed(one, queue) is not None and not one.given_up.exists()
+        # Slurm lists a job for a moment after it has answered
+        over = one.given_up.exists() or (one.number and one.answer.paths.result_pickle.exists())
+        waits = arrays.listed(one, queue) is not None and not over
         told |= states(rest, [one], queue) if waits else dict.fromkeys(rest, "failed")
     lines = [table([(*labelled[key], state) for key, state in told.items()])]
     for key, one in last.items():
