@@ -35,7 +35,7 @@ _LARGEST = 2**63 - 1
 _LEAST_NOISE = 1e-10
 
 #: Most noise relative to a norm: a little more and their ratio is no double.
-_MOST_NOISE = 1e300
+_MOST_NOISE = 1e308
 
 
 def _numeric(name: str, value: object, allowed: str) -> np.ndarray:
