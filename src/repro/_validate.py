@@ -34,6 +34,9 @@ _LARGEST = 2**63 - 1
 #: Least noise relative to a norm: with less, doubles cannot tell the mean of a loss from its spread.
 _LEAST_NOISE = 1e-10
 
+#: Most noise relative to a norm: a little more and their ratio is no double.
+_MOST_NOISE = 1e308
+
 
 def _numeric(name: str, value: object, allowed: str) -> np.ndarray:
     """A float array of real numbers; booleans, texts, complex numbers, dates and empty lists are none."""
@@ -99,13 +102,22 @@ def nonnegative(name: str, value: object) -> np.ndarray:
 
 
 def representable(sigma: object, name: str, norm: object) -> None:
-    """Refuse noise so small beside a norm that losses lose their digits; both are checked numbers."""
+    """Refuse noise so small beside a norm that losses lose their digits, or so large that no double holds the ratio.
+
+    Both are checked numbers.
+    """
     scale, size = np.broadcast_arrays(sigma, norm)
     small = scale < _LEAST_NOISE * size
     if np.any(small):
         raise ValueError(
             f"sigma must be at least {_LEAST_NOISE:g} times {name}, got "
             f"{float(scale[small][0])!r} with {name} {float(size[small][0])!r}"
+        )
+    large = scale / _MOST_NOISE > size
+    if np.any(large):
+        raise ValueError(
+            f"sigma must be at most {_MOST_NOISE:g} times {name}, got "
+            f"{float(scale[large][0])!r} with {name} {float(size[large][0])!r}"
         )
 
 

@@ -8,7 +8,10 @@ from repro.accounting import (
     CentralizedShuffling,
     OnlyLocalSampling,
     RandomParticipation,
+    WeakClientSampling,
+    compose,
 )
+from repro.accounting.__main__ import main
 from repro.accounting._pld import losses, on_grid, one_sided
 from repro.accounting.ddpsa import printed as ddpsa
 from repro.accounting.laplace import SummedLaplace
@@ -48,6 +51,15 @@ HUGE = 2**2000
         (lambda: OnlyLocalSampling(1e-300, q=0.1), "sigma must be at least"),
         (lambda: RandomParticipation(1e-300, p=0.1, q=0.1, samples_per_client=2), "sigma must be"),
         (lambda: discrete_laplace(1, HUGE), "size must be"),
+        (lambda: WeakClientSampling(1e12, p=0.1, q=0.0, clip=1e-300), "sigma must be at most 1e.308 times clip"),
+        (
+            lambda: compose(SummedLaplace(1e-300, clients=3, sensitivity=50.0), 50).delta(1.0, method="lower"),
+            "mechanism must have more noise",
+        ),
+        (
+            lambda: WeakClientSampling(50, p=1e-6, q=1, clip=0.03).pld(method="lower", interval=1e-12),
+            "interval must be at least",
+        ),
         (lambda: discrete_laplace(1, (2**30, 2**30)), "size must be"),
     ],
 )  # fmt: skip
@@ -111,3 +123,29 @@ def test_divergences_of_many_clients_are_added_up_in_pieces(monkeypatch, togethe
     whole = uploads.rdp(2.5)
     monkeypatch.setattr("repro.accounting.mspafl.round._TOGETHER", together)
     assert uploads.rdp(2.5) == pytest.approx(whole, rel=1e-12)
+
+
+def test_a_small_participation_makes_no_loss_small():
+    """Delta was tiny at loss 0 already, so that the spacing of the losses was taken for their typical size: 42 GiB."""
+    mechanism = WeakClientSampling(50, p=1e-6, q=1, clip=0.03)
+    reached = mechanism.tpr_at_fpr(0.01, method="lower")
+    assert 0.01 <= reached <= mechanism.tpr_at_fpr(0.01)
+    assert mechanism.gdp_mu(method="lower") <= mechanism.gdp_mu()
+
+
+def test_losses_too_small_for_a_grid_tell_nothing():
+    run = compose(WeakClientSampling(1e300, p=0.05, q=1 - 0.8**100), 10)
+    assert run.epsilon(1e-5, method="lower") == 0.0
+
+
+def test_next_to_no_laplace_noise_hides_nothing_at_large_epsilons():
+    """The search for the worst output ended at 10^6, however far the outputs are apart: delta came out as 0."""
+    assert SummedLaplace(1e-7, clients=3).delta(4e6) == pytest.approx(1.0)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_shortcut_that_states_epsilon_0(capsys):
+    """How many times 0 the true epsilon is ended in a division by zero."""
+    given = "--adjacency client --observer participants --rounds 1 --noise 0.5 --delta 0.03"
+    assert main(given.split()) == 0
+    assert "DANGEROUS" in capsys.readouterr().out

@@ -156,6 +156,8 @@ def _asked(run: Composed) -> tuple[Callable, Callable]:
 
 
 def _verdict(stated: float, least: float, most: float) -> str:
+    if least > stated == 0:
+        return f"DANGEROUS: epsilon is at least {_down(least)}, and not 0"
     if least > stated:
         return f"DANGEROUS: epsilon is at least {_down(least / stated)} times what it states"
     return "safe" if stated >= most else "not proven"

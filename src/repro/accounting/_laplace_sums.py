@@ -117,7 +117,7 @@ def loss_point(epsilon: np.ndarray, shift: np.ndarray, count: int) -> np.ndarray
     low, high = shift / 2, np.array(shift, float)
     if count > 1:
         room = np.maximum(shift - epsilon, np.finfo(float).tiny) / (count - 1)
-        high = np.minimum(shift / -np.expm1(-room), _FAR)
+        high = np.minimum(shift / -np.expm1(-room), np.maximum(_FAR, 2 * shift))
     if count > FEW:  # an evaluation is dear: a search with fewer of them
         found = elementwise.find_root(
             lambda log_x, at, moved: loss(np.exp(log_x), moved, count) - at,

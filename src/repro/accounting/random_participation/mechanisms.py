@@ -18,6 +18,7 @@ from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 from repro._validate import in_unit, integer, positive, representable
 from repro.accounting._binomial import window
 from repro.accounting._discretise import optimistic
+from repro.accounting._pld import losses, one_sided
 from repro.accounting._weights import weights
 from repro.accounting.gaussian import (
     PoissonGaussian,
@@ -292,7 +293,24 @@ class WeakClientSampling(_TwoRates):
             method, interval
         )
         nothing = pld_lib.identity(interval, pessimistic_estimate=method != "lower")
+        if method != "lower":
+            return local.compute_mixture(nothing, self.p)
+        kept = [losses(side) for side in one_sided(local)]
+        if not all(side.mass.size for side in kept):
+            return nothing  # such small losses were all rounded away
+        if (reach := max(abs(side.first) for side in kept)) > 2 * _CELLS:
+            raise ValueError(
+                f"interval must be at least {interval * reach / _CELLS:.3g} for the losses of "
+                f"{self!r}, got {interval!r}"
+            )
         return local.compute_mixture(nothing, self.p)
+
+    def loss_reach(self, start: float, rare: float) -> float:
+        """See `Release.loss_reach`: that of local sampling, since p alone makes delta small at every loss."""
+        if self.p == 0:
+            return start
+        local = PoissonGaussian(self.sigma, rate=self.q, sensitivity=self.clip)
+        return local.loss_reach(start, rare / self.p)
 
 
 @dataclass(frozen=True, eq=False)
