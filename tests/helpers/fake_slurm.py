@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 from pathlib import Path
@@ -93,7 +94,7 @@ def install(home: Path) -> Path:
     """Write the programs below `home`; return the folder that belongs on PATH."""
     (home / "jobs").mkdir(parents=True)
     (home / "bin").mkdir()
-    head = f"#!{sys.executable}\nfrom pathlib import Path\nHOME = Path({str(home)!r})\n"
+    head = f"from pathlib import Path\nHOME = Path({str(home)!r})\n"
     programs = {
         "sinfo": SINFO,
         "scancel": SCANCEL,
@@ -103,8 +104,11 @@ def install(home: Path) -> Path:
         "scontrol": SCONTROL,
     }
     for name, text in programs.items():
-        (home / "bin" / name).write_text(head + text)
-        (home / "bin" / name).chmod(0o755)
+        code, program = home / f"{name}.py", home / "bin" / name
+        code.write_text(head + text)
+        # The path of this Python may have spaces, which a line with #! cannot hold.
+        program.write_text(f'#!/bin/sh\nexec {shlex.join([sys.executable, str(code)])} "$@"\n')
+        program.chmod(0o755)
     (home / "keeper").write_text(head + KEEPER)
     return home / "bin"
 
