@@ -175,7 +175,7 @@ LABELS = {
     "paper's gradient": "PM-SFL, gradient (4)",
     "paper's rate": "none personal, score rate 0.001",
     "untrained": "none personal, not trained",
-    "untrained, not kept": "the same, c = 0",
+    "untrained, not kept": "not trained, c = 0",
     CONTROL: "local only",
 }
 """The runs of figure 4 in words."""

@@ -213,8 +213,25 @@ def test_figure_4_with_other_seeds_and_rounds(seeds, points):
         decided(found)
         assert ("less noise" in found["noise-slower"].text) == (slower == "fitted")
     drift = np.linspace(0, 1, points)
-    holds, ours, reason = training_verdicts.masks_inside(accuracy, accuracy, drift, 0.9, 0.0)
-    assert not holds and ours and reason
+    holds, ours, reason = training_verdicts.masks_frozen(accuracy, accuracy, drift, 0.9, 0.0)
+    assert holds and ours and reason
+    inside = {name: 0 * curve for name, curve in accuracy.items()}
+    assert not training_verdicts.masks_frozen(accuracy, inside, drift, 0.9, 0.0)[0]
+
+
+def test_masks_that_learn_only_under_our_clip_are_not_said_to_learn():
+    spread = 0.002 * rng.random((5, 9))
+    accuracy = {name: 0.6 + spread for name in tables.FIGURE4} | {"untrained": 0.5 + spread}
+    claim = "masks-learn"
+    assert training_verdicts.curve_orders(accuracy, "splitfed_dp", 0.02)[claim].holds is False
+    accuracy["untrained, not kept"] = 0.5 + spread
+    assert training_verdicts.curve_orders(accuracy, "splitfed_dp", 0.02)[claim].holds is True
+
+
+def test_motion_of_a_phone_is_not_ultrasound():
+    assert training_verdicts.real("radhar", "RadHAR")[0]
+    holds, described = training_verdicts.real("ucihar", "UCI HAR")
+    assert not holds and "ultrasound" in described
 
 
 @pytest.mark.parametrize(

@@ -245,9 +245,26 @@ def sixth(seeds, ends=None, **changes):
 def test_the_paper_s_figure_is_reproduced():
     rows = sixth(5)
     assert {row["verdict"] for row in rows.values()} == {"reproduced"}
-    costs = rows["ols-poor"]["ours"]  # the paper names the noise as the cause
-    assert "noise of OLS 19.8" in costs and "learning rate of WCS and OLS 25.1" in costs
-    assert "mean cost" not in rows["much-higher"]["ours"]
+    assert "clipping - noise of OLS" in rows["ols-poor-noise"]["ours"]
+
+
+def test_the_cause_of_a_poor_curve_is_the_larger_cost():
+    row = sixth(5, {"ols": 0.02, "clipped_slow": 0.5})["ols-poor-noise"]
+    assert (
+        row["verdict"] == "differs" and "learning rate of WCS and OLS - noise of OLS" in row["ours"]
+    )
+
+
+def test_sizes_of_curves_that_still_rise_are_not_tested():
+    rising = runs(5)
+    rising["ols"] = rising["ols"] * np.linspace(0.2, 1.6, 8)
+    values = catalogue.figure("random_participation/fig6").parameters("long")
+    book = Workbook("random_participation/fig6", values)
+    training_verdicts.conditions(book, rising, [{"majority": 0.05}])
+    training_verdicts.sixth_figure(book, rising)
+    rows = table(book)
+    assert rows["ols-poor"]["verdict"] == rows["much-higher"]["verdict"] == "not tested"
+    assert rows["order"]["verdict"] == "reproduced"
 
 
 def test_fewer_than_five_seeds_decide_nothing():
