@@ -168,13 +168,14 @@ def training(
         "beats-dp-fedavg": "is MS-PAFL ahead of DP-FedAvg",
         "highly-accurate": "is it ahead of always answering the most frequent class",
         "utility-kept": "is it as accurate as training alone",
+        "alone-with-both-labels": "is training alone ahead where clients hold both labels",
         "uploads-inform": "are its uploads worth more than pure noise",
     }
     ratio = [1 / power["signal to noise"] for by_p in loud.values() for power in by_p.values()]
     return (
         "Accuracy grows with the check-in probability p; drawing with replacement (WR) ends slightly "
         "higher, drawing without (WOR) is steadier; the models are highly accurate and beat DP-FedAvg.",
-        "In both ways of spreading the labels (one is enough for the fifth question): "
+        "Where each client holds one of the two labels: "
         + "; ".join(f"{text}? {words[answers[key].holds]}" for key, text in asked.items())
         + ".",
         f"With σ = {sigma:.2f} on uploads of norm at most 1, the noise in the server's average has "
