@@ -147,7 +147,8 @@ def _methods(paper: str, items: Sequence[Result]) -> list[str]:
         f"{len(rows)} claims in {len(items)} notebooks: {means['formula']} are decided by evaluating formulas, "
         f"{means['run']} by training runs, {means['measurement']} by measured times. Tolerances, margins "
         "and conditions stand in the catalogue before the runs. Statistics follow one rule: paired differences over "
-        "seeds, t intervals at 95 %, Holm over the orders of a figure, at least 5 seeds. "
+        "seeds, t intervals at 95 %, Holm over the orders of a figure, at least 5 seeds. Intervals in rows of the "
+        "ledger are widened for the number of orders; those drawn in pictures are not. "
         f"Profiles with results: {', '.join(profiles) or 'none'}. "
         f"Communication with the authors: none is recorded in this repository.{listed if every else ''}",
         "",

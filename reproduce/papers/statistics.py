@@ -17,6 +17,9 @@ from scipy.stats import t
 
 from repro._validate import positive, probability_open
 
+WIDER = "The verdicts use the wider intervals of Holm's rule."
+"""For captions of pictures whose intervals are those of single differences."""
+
 
 @dataclass(frozen=True)
 class Interval:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from repro.accounting import RandomParticipation
 from reproduce.papers.random_participation.noise_picture import ranged
 from reproduce.papers.random_participation.words import decimal, listed
-from reproduce.papers.statistics import interval
+from reproduce.papers.statistics import WIDER, interval
 
 __all__ = [
     "CLAIMED",
@@ -134,7 +134,7 @@ def caption(
         f"bound asks for, σ = {curves['scheme']['sigma']:g}; WCS: σ = {curves['wcs']['sigma']:g}; OLS: "
         f"σ = {curves['ols']['sigma']:g}; clipped: no noise.{slow} Right: paired differences of the mean over the "
         f"last quarter, with 95 % intervals; grey: at most {100 * margin:g} points, which count as none; an arrow "
-        "points off the scale. The paper prints no accuracies."
+        f"points off the scale. {WIDER} The paper prints no accuracies."
         + (f" Runs of commit {', '.join(commits)}." if commits else "")
     )
 

@@ -76,8 +76,12 @@ def corridor_story(curves: Curves, quantity: str) -> Story:
     if places:
         ways = [f"{label} lies {low:.0%} to {high:.0%}" for label, low, high in places]
         found += f"; of the way from CS to WCS (logarithmic), {listed(ways)}"
+        found += (
+            ", where d counts the other records of the client; its only record (d = 0) lies on CS"
+        )
     found += (
-        f". Theorem 4.1 as printed leaves the corridor by up to {times(printed)}"
+        f". Theorem 4.1 as printed leaves the corridor by up to {times(printed)}, so that the paper's "
+        "own curves, which its text places between CS and WCS, are not those of this formula"
         if printed > 1 + _SLACK
         else ". Theorem 4.1 as printed keeps the order too"
     )
