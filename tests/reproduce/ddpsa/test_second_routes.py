@@ -18,6 +18,7 @@ from reproduce.papers.ddpsa.second_routes import (
     distinguishing,
     exposures,
     mutual_information,
+    rounded_delta,
     server_sums,
     split_ratio,
     two_scales_delta,
@@ -26,6 +27,16 @@ from reproduce.papers.ddpsa.second_routes import (
 
 pures = st.floats(0.01, 8.0)
 counts = st.integers(1, 12)
+
+
+def test_rounding_one_value_is_post_processing_and_rounding_several_is_not():
+    """A coarse grid hides the noise of the others, so that the sum tells more than the exact sum."""
+    for grid in (0.01, 0.5, 2.0):
+        one = rounded_delta(0.1, shift=0.5, grid=grid, clients=1)
+        assert one <= SummedLaplace(1.0, sensitivity=0.5).delta(0.1) + 1e-9
+    exact = SummedLaplace(1.0, sensitivity=0.5, clients=3).delta(0.1)
+    assert rounded_delta(0.1, shift=0.5, grid=0.01, clients=3) == pytest.approx(exact, rel=1e-4)
+    assert rounded_delta(0.1, shift=0.5, grid=2.0, clients=3) > 1.1 * exact
 
 
 @settings(deadline=None, max_examples=25)

@@ -38,9 +38,9 @@ over that of the zero mask: both lie in [e^-epsilon, e^epsilon], and r <= e^(eps
 and c <= epsilon R the largest r - R r' - c |y| under these limits is at |y| = 0, r' = e^-epsilon, or at
 |y| = 1, r' = 1 (convex in |y| as far as e^(epsilon |y|) < R, increasing from there on). Choose R and c
 so that both are -c p: then E r <= R E r', and R is the bound. Layers of many outputs, each weight still
-under a bit of its own: outputs are independent, their largest differences sum to at most D, and with
-e^epsilon = x the bound F(epsilon) satisfies sum F(epsilon_k) <= F(sum epsilon_k), as epsilon - F is
-concave up to its one inflection and decreases beyond. A bit that several outputs share, as in a
+under a bit of its own, with D a bound on the three l1 norms: the same steps hold for the joint densities
+with |y|_1 in place of |y|. One mask attains the largest difference of every output at once, so these sum
+to at most D, and E|y|_1 <= p. A bit that several outputs share, as in a
 convolution, makes this false.
 """
 
