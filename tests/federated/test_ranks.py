@@ -207,8 +207,8 @@ def test_three_ranks_of_torchrun_agree_with_one(tmp_path, alone):
 
 
 def test_two_ranks_agree_with_one(tmp_path, alone):
-    assert together(tmp_path, 2, "agree")[0] == [0, 0]
-    agree(alone, found(tmp_path, "agree", 2), rank_run.QUICK)
+    assert together(tmp_path, 2, "agree-few")[0] == [0, 0]
+    agree(alone, found(tmp_path, "agree-few", 2), rank_run.FEW)
 
 
 def needs_gpus(count):

@@ -1,7 +1,7 @@
 """One rank of the runs in tests/federated/test_ranks.py: python rank_run.py FOLDER WHAT DEVICE.
 
-DEVICE is "cpu" (gloo) or "cuda" (nccl). WHAT is "agree", "agree-rest" or "agree-all", "lose" or "lose-masks" (a rank,
-before it is done), or "resume" (after both, and all that agrees).
+DEVICE is "cpu" (gloo) or "cuda" (nccl). WHAT is "agree", "agree-few", "agree-rest" or "agree-all", "lose" or
+"lose-masks" (a rank, before it is done), or "resume" (after both, and all that agrees).
 Rank k writes what it found to FOLDER/WHAT-<ranks>-<k>.pt.
 """
 
@@ -165,8 +165,9 @@ RUNS: dict[str, Callable[..., Found]] = {
 }
 """What several ranks have to agree on with one."""
 QUICK = ("random participation", "partitioning", "partitioning, clients", MASKS)
+FEW = tuple(name for name in QUICK if name != "partitioning, clients")
 REST = tuple(name for name in RUNS if name not in QUICK)
-"""What "agree" and "agree-rest" do."""
+"""What "agree", "agree-few" and "agree-rest" do."""
 
 
 def both(run: Callable[..., Found], ranks: Ranks) -> tuple[Found, Found]:
@@ -212,7 +213,7 @@ def main(folder: Path, what: str, device: str) -> None:
         found: dict[str, object] = {}
         dies = what.startswith("lose") and ranks.rank == 1
         if not what.startswith("lose"):
-            names = {"agree": QUICK, "agree-rest": REST}.get(what, RUNS)
+            names = {"agree": QUICK, "agree-few": FEW, "agree-rest": REST}.get(what, RUNS)
             found |= {name: both(RUNS[name], ranks) for name in names}
             try:
                 run(ranks, 1, torch.float64, seed=ranks.rank)
