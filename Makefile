@@ -15,6 +15,7 @@ LAB ?=
 FULL ?=
 SECONDS ?=
 DRY ?=
+CI ?=
 export SET
 
 run := @sh reproduce/python.sh
@@ -96,8 +97,8 @@ bench:  ## run the benchmarks
 faults:  ## kills, random calls, secure sums with faults, bounded; FULL=1: five cold runs of all figures, SECONDS=n, SEED=n
 	@$(one_thread) sh reproduce/python.sh bench/faults.py$(if $(FULL), --full)$(if $(SECONDS), --seconds $(SECONDS))$(if $(SEED), --seed $(SEED))
 
-test-slurm:  ## sweeps and faults on a Slurm started here; FULL=1: 100 faults, SEED=n chooses other ones
-	$(run) bench/slurm$(if $(FULL), --full)$(if $(SEED), --seed $(SEED))
+test-slurm:  ## sweeps and faults on a Slurm started here; FULL=1: 100 faults, SEED=n chooses other ones, CI=1: nothing is timed
+	$(run) bench/slurm$(if $(FULL), --full)$(if $(SEED), --seed $(SEED))$(if $(CI), --ci)
 
 flower:  ## run the five algorithms in Flower, as processes with keys; IDS="ddpsa pmsfl" for some of them
 	$(run) apps/flower/federation.py $(IDS)

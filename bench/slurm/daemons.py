@@ -22,6 +22,8 @@ from pathlib import Path
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scontrol", "scancel")
 """What has to be installed."""
 
+_LIBC = ctypes.CDLL(None)  # loaded here, not after a fork, where a lock of the loader may be held
+
 NODES = ("n1", "n2")
 CORES, MEMORY = 3, 6000
 """Cores and MiB that each node says it has; both nodes are this machine."""
@@ -77,6 +79,10 @@ def _search() -> str:
     return os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
 
 
+class SlurmError(RuntimeError):
+    """Slurm itself does not do its part here, which says nothing of the workbook; one line that says how."""
+
+
 class Slurm:
     """The running daemons.
 
@@ -85,7 +91,7 @@ class Slurm:
         limit: how many jobs the controller accepts, finished ones that it remembers included.
 
     Raises:
-        RuntimeError: a daemon ended or did not answer in time; the message holds the end of its log.
+        SlurmError: a daemon cannot start, ended, or did not answer in time.
     """
 
     def __init__(self, home: Path, limit: int = 150) -> None:
@@ -102,6 +108,9 @@ class Slurm:
     def __enter__(self) -> Slurm:
         try:
             self._begin()
+        except (OSError, subprocess.SubprocessError) as why:
+            self.__exit__()
+            raise SlurmError(f"Slurm cannot start: {why}") from why
         except BaseException:
             self.__exit__()
             raise
@@ -226,15 +235,19 @@ class Slurm:
             s in ("idle", "mixed", "allocated") for s in states
         )
 
-    def _await(self, condition: object, name: str, seconds: float = 60.0) -> None:
+    def _await(self, condition: object, name: str, seconds: float = 120.0) -> None:
         until = time.monotonic() + seconds
         while not condition():  # type: ignore[operator]
             ended = [one for one, process in self._running.items() if process.poll() is not None]
             if ended or time.monotonic() > until:
-                lines = (self.home / f"{(ended or [name])[0]}.out").read_text().splitlines()[-5:]
-                with suppress(subprocess.SubprocessError):
-                    lines += self.ask("sinfo", "--Node", "--long").splitlines()
-                raise RuntimeError("\n".join([f"{(ended or [name])[0]} does not work:", *lines]))
+                one = (ended or [name])[0]
+                said = (self.home / f"{one}.out").read_text(errors="replace").splitlines()[-3:]
+                with suppress(OSError, subprocess.SubprocessError):
+                    said += self.ask("sinfo", "--noheader", "--Node", "--format=%N %T %E").split(
+                        "\n"
+                    )
+                lines = "; ".join(line.strip() for line in said if line.strip())
+                raise SlurmError(f"{one} does not work: {lines or 'it says nothing'}")
             time.sleep(0.1)
 
 
@@ -251,7 +264,7 @@ def _free_ports(count: int) -> list[int]:
 
 def _die_with_parent() -> None:
     """Have the kernel end this process with the thread that started it, also when that is killed."""
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+    _LIBC.prctl(1, signal.SIGKILL)
 
 
 def _descendants_in(home: Path) -> list[int]:

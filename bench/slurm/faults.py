@@ -5,9 +5,13 @@ must be true that
 
 * the sweep notices within 60 s that a run is over: the time from the end of the run's last process (or from the return
   of the controller, or the start of the submitter, whichever is later) to the line that the sweep prints;
-* the sweep ends with 0 if every record is there and with 1 if not;
+* the sweep says of each run how it ended, and ends with 0 if every record is there and with 1 if not;
 * the next call completes the sweep;
 * then there is one whole and right file per run, and nothing else.
+
+Only the first of these, and how long to wait for what never comes, depend on the clock. Where the caller says that
+nothing is timed, waits are printed and not judged, and a sweep that goes on is a fault only if there is nothing left
+that it could wait for.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from daemons import NODES, Slurm
+from daemons import NODES, Slurm, SlurmError
 
 from reproduce import records
 from reproduce.records import Task
@@ -38,6 +42,8 @@ PATIENCE = 60.0
 """The longest wait after the fact, in seconds."""
 LONGEST = 900.0
 """Seconds after which a sweep counts as waiting for ever. Slurm holds back for two minutes a job whose node failed."""
+IDLE = 300.0
+"""Seconds more where nothing is timed, in which there was neither a job in the queue nor a run that computed."""
 WHERE = "main --mem=400 --account=lab --qos=any"
 LIMITS = ("--time=2", "--time=10")
 """Of the first and the second call. Slurm may announce the end of a job up to 60 s before the 90 s that submitit
@@ -77,14 +83,33 @@ def plan(seed: int, count: int) -> list[list[str]]:
     return rounds
 
 
-def run(slurm: Slurm, seed: int, count: int, only: Sequence[int] = ()) -> list[str]:
-    """Inject `count` faults, or those of some rounds only; what did not survive them."""
-    found: list[str] = []
+def run(
+    slurm: Slurm,
+    seed: int,
+    count: int,
+    found: list[str],
+    only: Sequence[int] = (),
+    timed: bool = True,
+) -> None:
+    """Inject `count` faults, or those of some rounds only, and add to `found` what did not survive them.
+
+    Args:
+        slurm: the daemons.
+        seed: of the list of faults.
+        count: of faults.
+        found: what is wrong.
+        only: rounds to play; all where it is empty.
+        timed: whether a wait that is too long is a fault.
+
+    Raises:
+        SlurmError: Slurm does not work, or, where nothing is timed, a round did not come to its end.
+    """
     waits: list[float] = []
+    before = len(found)
     rounds = [(n, faults) for n, faults in enumerate(plan(seed, count)) if n in only or not only]
     for number, faults in rounds:
         one = _Round(
-            slurm, slurm.home / f"round{number}", random.Random(f"{seed} {number}"), faults
+            slurm, slurm.home / f"round{number}", random.Random(f"{seed} {number}"), faults, timed
         )
         problems = [f"round {number} ({', '.join(faults)}): {text}" for text in one.play()]
         found += problems
@@ -93,11 +118,10 @@ def run(slurm: Slurm, seed: int, count: int, only: Sequence[int] = ()) -> list[s
         print(f"round {number}: {', '.join(faults)}: {state}; {one.told()}", flush=True)
     worst, injected = max(waits, default=0.0), sum(len(faults) for _, faults in rounds)
     print(
-        f"faults: {injected} injected with seed {seed}, {len(found)} problems; {len(waits)} waits, "
+        f"faults: {injected} injected with seed {seed}, {len(found) - before} problems; {len(waits)} waits, "
         f"longest {worst:.0f} s, median {sorted(waits)[len(waits) // 2] if waits else 0:.0f} s",
         flush=True,
     )
-    return found
 
 
 class _Submitter:
@@ -123,20 +147,23 @@ class _Submitter:
         for line in self.process.stdout:
             self.lines.append((time.time(), line.rstrip()))
 
-    def wait(self, seconds: float) -> int | None:
-        """The exit code; None when it had to be killed."""
+    def ended(self, seconds: float) -> bool:
+        """Whether it ends in this time."""
         try:
-            code: int | None = self.process.wait(seconds)
+            self.process.wait(seconds)
         except subprocess.TimeoutExpired:
-            self.kill()
-            code = None
+            return False
+        return True
+
+    def code(self) -> int:
+        """The exit code, once it has ended and all its lines are read."""
         self._reader.join()
-        return code
+        return self.process.wait()
 
     def kill(self) -> None:
         """Kill it, and nothing it has started: an `sbatch` goes on."""
         self.process.kill()
-        self.process.wait()
+        self.code()
 
     def ends(self) -> dict[int, tuple[float, str]]:
         """When and how it said that a run is over, by seed."""
@@ -148,8 +175,11 @@ class _Submitter:
 
 
 class _Round:
-    def __init__(self, slurm: Slurm, folder: Path, rng: random.Random, faults: list[str]) -> None:
+    def __init__(
+        self, slurm: Slurm, folder: Path, rng: random.Random, faults: list[str], timed: bool
+    ) -> None:
         self.slurm, self.folder, self.rng, self.faults = slurm, folder, rng, faults
+        self._timed = timed
         self.waits: list[float] = []
         self._gone: dict[int, float] = {}
         self._pids: dict[int, int] = {}
@@ -158,6 +188,7 @@ class _Round:
         self._problems: list[str] = []
         self._outcomes: list[str] = []
         self._fillers: list[str] = []
+        self._submitters: list[_Submitter] = []
         self._queue = ""
         self._root, self._files = folder / "root", folder / "files"
         here = Path(__file__).resolve()
@@ -176,50 +207,89 @@ class _Round:
         return f"waits {waits} s; {' | '.join(sorted(set(self._outcomes)))}"
 
     def play(self) -> list[str]:
-        """Sweep, inject, sweep again; what went wrong."""
+        """Sweep, inject, sweep again; what went wrong.
+
+        Raises:
+            SlurmError: Slurm does not work, or a sweep goes on that has something to wait for, and nothing is timed.
+        """
         self._lay_out()
+        watcher = threading.Thread(target=self._watch)
+        watcher.start()
+        try:
+            self._check_first(self._disturb())
+            self._check_second()
+        finally:
+            self._over.set()
+            watcher.join()
+            for one in self._submitters:
+                one.kill()
+        return self._problems
+
+    def _disturb(self) -> list[int | None]:
+        """Sweep and inject; how each submitter ended that was not killed on purpose."""
         seeds = self.rng.sample(range(RUNS), RUNS)
         single = [fault for fault in self.faults if fault in OF_A_RUN]
         general = [fault for fault in self.faults if fault in OF_ALL]
-        watcher = threading.Thread(target=self._watch)
-        watcher.start()
         if "full queue" in general:
             self._fill()
         threads = [
-            threading.Thread(target=self._guard, args=(fault, seed))
+            threading.Thread(target=self._guard, args=(fault, seed), daemon=True)
             for fault, seed in zip(single, seeds, strict=False)
         ]
         for fault, seed in zip(single, seeds, strict=False):
             (self._files / f"{'hog' if fault == 'memory' else 'hold'}-{seed}").touch()
         threads += [
-            threading.Thread(target=self._guard, args=(fault, -1))
+            threading.Thread(target=self._guard, args=(fault, -1), daemon=True)
             for fault in general
             if fault in ("drain", "controller", "full queue")
         ]
-        submitters = [_Submitter(self._environment)]
+        self._submit()
         if "two submitters" in general:
             time.sleep(self.rng.uniform(0, 2))
-            submitters.append(_Submitter(self._environment))
+            self._submit()
         for thread in threads:
             thread.start()
         if "submitter" in general:
             time.sleep(self.rng.uniform(0.5, 10))
-            submitters[0].kill()
-            submitters[0].wait(10)
-            submitters[0] = _Submitter(self._environment)
-        codes = [one.wait(LONGEST) for one in submitters]
-        if None in codes:
-            with suppress(subprocess.SubprocessError):
-                self._queue = self.slurm.ask("squeue", "--format=%i %T %r %M %j").replace(
-                    "\n", " | "
-                )
+            self._submitters.pop(0).kill()
+            self._submit()
+        codes = [self._code(one) for one in self._submitters]
         for thread in threads:
             thread.join()
-        self._over.set()
-        watcher.join()
-        self._check_first(submitters, codes)
-        self._check_second()
-        return self._problems
+        return codes
+
+    def _submit(self, limit: str = LIMITS[0]) -> _Submitter:
+        """Start a sweep; it is killed when the round ends."""
+        self._submitters.append(_Submitter(self._environment, limit))
+        return self._submitters[-1]
+
+    def _code(self, one: _Submitter) -> int | None:
+        """How a sweep ended; None where it did not, and was killed.
+
+        Raises:
+            SlurmError: nothing is timed, and there is something left that it may wait for.
+        """
+        if one.ended(LONGEST):
+            return one.code()
+        told = self._listed()
+        if not self._timed and (told or any(_alive(pid) for pid in self._pids.values())):
+            one.kill()
+            raise SlurmError(
+                f"{', '.join(self.faults)}: a sweep had not ended after {LONGEST:.0f} s; the queue: {told}"
+            )
+        if not self._timed and one.ended(IDLE):
+            return one.code()
+        one.kill()
+        self._queue = told
+        return None
+
+    def _listed(self) -> str:
+        """The jobs that are left, fillers aside; words where Slurm does not answer."""
+        try:
+            told = self.slurm.ask("squeue", "--noheader", "--format=%i %T %r %M %j")
+        except subprocess.SubprocessError:
+            return "squeue does not answer"
+        return " | ".join(line for line in told.splitlines() if not line.endswith(" filler"))
 
     def _lay_out(self) -> None:
         paper = self._root / "reproduce/papers/toy"
@@ -255,9 +325,8 @@ class _Round:
         try:
             getattr(self, "_" + fault.replace(" ", "_"))(seed)
         except Exception as problem:
-            self._problems.append(
-                f"{fault} could not be injected: {type(problem).__name__}: {problem}"
-            )
+            told = f"{fault} could not be injected: {type(problem).__name__}: {problem}"
+            (self._problems if self._timed else self._outcomes).append(told)
 
     def _started(self, seed: int) -> int:
         """Wait until a run computes; its process."""
@@ -358,9 +427,9 @@ class _Round:
 
     # Checks -----------------------------------------------------------------------------------------
 
-    def _check_first(self, submitters: list[_Submitter], codes: list[int | None]) -> None:
+    def _check_first(self, codes: list[int | None]) -> None:
         complete = all((self._path(task)).exists() for task in self._tasks())
-        for one, code in zip(submitters, codes, strict=True):
+        for one, code in zip(self._submitters, codes, strict=True):
             last = one.lines[-1][1] if one.lines else "nothing"
             if code is None:
                 self._problems.append(
@@ -380,7 +449,7 @@ class _Round:
                     self._gone.get(seed, at), one.start, self._back if self._back <= at else 0
                 )
                 self.waits.append(at - fact)
-                if at - fact > PATIENCE:
+                if self._timed and at - fact > PATIENCE:
                     self._problems.append(f"run {seed} was waited for {at - fact:.0f} s too long")
                 if how != "done":
                     self._outcomes.append(re.sub(r";?[^;]*/\S+", "", how))
@@ -396,8 +465,8 @@ class _Round:
         for path in self._files.glob("h*-*"):
             path.unlink()
         self.slurm.wait_idle()
-        again = _Submitter(self._environment, LIMITS[1])
-        if (code := again.wait(LONGEST)) != 0:
+        again = self._submit(LIMITS[1])
+        if (code := self._code(again)) != 0:
             lines = [line for _, line in again.lines[-3:]]
             self._problems.append(f"the next call ended with {code}: {' | '.join(lines)}")
         for task in self._tasks():

@@ -4,24 +4,37 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from daemons import Slurm
+from daemons import Slurm, SlurmError
 
 from reproduce import catalogue, paths, records
 
 COMPARED = ("config", "seed", "result")
+_LAST = 15
+"""Lines of a sweep's output that are shown where it fails unseen."""
 
 
-def run(slurm: Slurm, folder: Path) -> list[str]:
-    """Sweep on Slurm into an empty folder, in the local pool into the usual one; the differences.
+def run(slurm: Slurm, folder: Path, found: list[str], limit: float | None = None) -> None:
+    """Sweep on Slurm into an empty folder, in the local pool into the usual one; add the differences to `found`.
 
     Runs that the local pool has made before, with the present code, are not made again. A run that
     has a published record is made by neither and not compared.
+
+    Args:
+        slurm: the daemons.
+        folder: empty, for the records of Slurm.
+        found: what is wrong.
+        limit: seconds after which a sweep is given up; its output is then shown only where it fails. None:
+            no limit, and the output is shown as it comes.
+
+    Raises:
+        SlurmError: a sweep took longer than that.
     """
     start = time.monotonic()
     published = {path.stem for path in paths.PUBLISHED.rglob("*.json")}
@@ -31,12 +44,14 @@ def run(slurm: Slurm, folder: Path) -> list[str]:
         for task in records.tasks_of(one, "quick")
         if task.key not in published
     }
-    if _sweep(slurm.environment | {"REPRO_RUNS": str(folder)}, "SLURM=main"):
-        return ["sweeps: make sweep SLURM=main failed"]
+    if _sweep(slurm.environment | {"REPRO_RUNS": str(folder)}, limit, "SLURM=main"):
+        found.append("sweeps: make sweep SLURM=main failed")
+        return
     seconds = time.monotonic() - start
-    if _sweep(os.environ):
-        return ["sweeps: make sweep failed"]
-    found = []
+    if _sweep(os.environ, limit):
+        found.append("sweeps: make sweep failed")
+        return
+    before = len(found)
     for task in wanted.values():
         here = records.record_path(task)
         ours, theirs = (
@@ -53,18 +68,36 @@ def run(slurm: Slurm, folder: Path) -> list[str]:
         found.append(f"sweeps: {len(files)} files for {len(wanted)} runs")
     papers = {task.name.partition("/")[0] for task in wanted.values()}
     print(
-        f"sweeps: {len(wanted)} records of {len(papers)} systems compared, {len(found)} differ; "
-        f"{seconds:.0f} s on Slurm",
+        f"sweeps: {len(wanted)} records of {len(papers)} systems compared, {len(found) - before} "
+        f"differences; {seconds:.0f} s on Slurm, {time.monotonic() - start:.0f} s in all",
         flush=True,
     )
-    return found
 
 
 def _bytes(value: object) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-def _sweep(environment: Mapping[str, str], *options: str) -> int:
+def _sweep(environment: Mapping[str, str], limit: float | None, *options: str) -> int:
     command = ["make", "--no-print-directory", "sweep", "PROFILE=quick", *options]
     variables = {**environment, "VIRTUAL_ENV": sys.prefix}
-    return subprocess.run(command, cwd=paths.ROOT, env=variables, check=False).returncode
+    if limit is None:
+        return subprocess.run(command, cwd=paths.ROOT, env=variables, check=False).returncode
+    with subprocess.Popen(
+        command,
+        cwd=paths.ROOT,
+        env=variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            told, _ = process.communicate(timeout=limit)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            words = " ".join(("make", *command[2:]))
+            raise SlurmError(f"{words} had not ended after {limit:.0f} s") from None
+    if process.returncode:
+        print("\n".join(told.splitlines()[-_LAST:]), flush=True)
+    return process.returncode

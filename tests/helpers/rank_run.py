@@ -1,7 +1,7 @@
-"""One rank of the runs in tests/federated/test_ranks.py: python rank_run.py FOLDER WHAT.
+"""One rank of the runs in tests/federated/test_ranks.py: python rank_run.py FOLDER WHAT DEVICE.
 
-WHAT is "agree" or "agree-rest", "lose" or "lose-masks" (a rank, before it is done), or "resume" (after both, and
-all that agrees).
+DEVICE is "cpu" (gloo) or "cuda" (nccl). WHAT is "agree", "agree-few", "agree-rest" or "agree-all", "lose" or
+"lose-masks" (a rank, before it is done), or "resume" (after both, and all that agrees).
 Rank k writes what it found to FOLDER/WHAT-<ranks>-<k>.pt.
 """
 
@@ -53,6 +53,8 @@ LOST_AFTER_ROUND = 7
 """The same in rounds of PM-SFL."""
 MASKS = "pm-sfl, depths"
 """Of `RUNS`, what "lose-masks" does."""
+PATIENCE = {"cpu": 300.0, "cuda": 60.0}
+"""Seconds that a rank waits in an exchange. Over gloo it learns at once that another is gone, over nccl after these."""
 
 
 Found = tuple[torch.Tensor, list[dict]]
@@ -74,16 +76,20 @@ def run(ranks: Ranks, iterations: int, dtype: torch.dtype, **options) -> Found:
 
 
 def run_partitioning(ranks: Ranks, iterations: int, dtype: torch.dtype, *, each: int) -> Found:
-    """Partitioning: central (`each` = 1), or federated with so many samples a client."""
+    """Partitioning: central (`each` = 1), or federated with so many samples a client.
+
+    Clients that train cost more, so fewer are drawn: some ranks have none in an iteration.
+    """
+    count, memory = (40, 2.0**20) if each == 1 else (24, 2.0**21)
     with drawn_from(1):
         net = ResidualNet(Architecture(((6, 4, 2),), (4, 1), False, 2, colours=1), classes=10)
     net.pixels = nn.Identity()  # it makes float32 of everything
     net = net.to(ranks.device, dtype)
-    x, y = records(ranks, dtype, 40 * each)
-    sampling, splitting = PoissonIterations(40, iterations, 0.1), Splitting(2, 1, 1)
+    x, y = records(ranks, dtype, count * each)
+    sampling, splitting = PoissonIterations(count, iterations, 0.1), Splitting(2, 1, 1)
     descent = NoisyDescent(0.5, 0.4, 0.01, 0.3, 0.9)
     steps: list = []
-    options = {"watch": steps.append, "watch_every": 7, "memory": 2.0**20, "ranks": ranks}
+    options = {"watch": steps.append, "watch_every": 7, "memory": memory, "ranks": ranks}
     if each == 1:
         train_partitioning(net, x, y, sampling, splitting, descent, 7, **options)
     else:
@@ -159,14 +165,14 @@ RUNS: dict[str, Callable[..., Found]] = {
 }
 """What several ranks have to agree on with one."""
 QUICK = ("random participation", "partitioning", "partitioning, clients", MASKS)
+FEW = tuple(name for name in QUICK if name != "partitioning, clients")
 REST = tuple(name for name in RUNS if name not in QUICK)
-"""What "agree" and "agree-rest" do."""
+"""What "agree", "agree-few" and "agree-rest" do."""
 
 
 def both(run: Callable[..., Found], ranks: Ranks) -> tuple[Found, Found]:
-    """One step in float32, many in float64: 100, and 20 where clients train, which takes longer."""
-    steps = 20 if run is RUNS["partitioning, clients"] else STEPS
-    return run(ranks, 1, torch.float32), run(ranks, steps, torch.float64)
+    """One step in float32, 100 in float64."""
+    return run(ranks, 1, torch.float32), run(ranks, STEPS, torch.float64)
 
 
 def records(ranks: Ranks, dtype: torch.dtype, count: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -201,13 +207,13 @@ def fatal(function, calls: int):
     return wrapped
 
 
-def main(folder: Path, what: str) -> None:
+def main(folder: Path, what: str, device: str) -> None:
     """Do `what`, see above."""
-    with launched(patience=300) as ranks:
+    with launched(device=device, patience=PATIENCE[device]) as ranks:
         found: dict[str, object] = {}
         dies = what.startswith("lose") and ranks.rank == 1
         if not what.startswith("lose"):
-            names = {"agree": QUICK, "agree-rest": REST}.get(what, RUNS)
+            names = {"agree": QUICK, "agree-few": FEW, "agree-rest": REST}.get(what, RUNS)
             found |= {name: both(RUNS[name], ranks) for name in names}
             try:
                 run(ranks, 1, torch.float64, seed=ranks.rank)
@@ -227,6 +233,6 @@ def main(folder: Path, what: str) -> None:
 if __name__ == "__main__":
     torch.set_num_threads(1)
     try:
-        main(Path(sys.argv[1]), sys.argv[2])
+        main(Path(sys.argv[1]), *sys.argv[2:])
     except LostRankError as problem:
         sys.exit(str(problem))

@@ -35,6 +35,7 @@ MAKE = {
         "FULL",
         "SECONDS",
         "DRY",
+        "CI",
     )
 }
 
@@ -112,6 +113,8 @@ def test_faults():
 def test_slurm():
     told = make("-n", "test-slurm", "FULL=1", "SEED=3").strip()
     assert told == "sh reproduce/python.sh bench/slurm --full --seed 3"
+    assert make("-n", "test-slurm").strip() == "sh reproduce/python.sh bench/slurm"
+    assert make("-n", "test-slurm", CI="true").strip() == "sh reproduce/python.sh bench/slurm --ci"
 
 
 def test_flower():
@@ -174,9 +177,9 @@ def test_a_new_figure_needs_both_names():
         assert done.returncode == 2 and done.stderr.startswith("name both, such as: make new ")
 
 
-def test_ci_calls_both_tests():
+def test_ci_calls_all_tests_and_ends_as_they_do():
     text = (ROOT / ".ci/run").read_text()
-    assert re.search(r"\bmake test && make test-all\b", text)
+    assert re.search(r"^make test && make test-all && make test-slurm CI=1$", text, re.MULTILINE)
     assert os.access(ROOT / ".ci/run", os.X_OK)
 
 
