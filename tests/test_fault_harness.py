@@ -119,10 +119,38 @@ def test_a_wrong_sum_a_missing_one_and_a_late_one_are_told(monkeypatch):
     right = lambda numbers: SimpleNamespace(total=numbers.sum(axis=0))  # noqa: E731
     wrong = lambda numbers: SimpleNamespace(total=numbers.sum(axis=0) + 1e-6)  # noqa: E731
     ends = (right, wrong, refused, right)
+    tally = fault_sums.Tally()
     told = [
-        fault_sums._round(fault_sums.Attack(Played(end), random.Random(0)), "", {}) for end in ends
+        fault_sums._round(fault_sums.Attack(Played(end), random.Random(0)), "", tally)
+        for end in ends
     ]
     assert told == ["", "a wrong sum", "no sum: a server has left", "no end for 1000 s"]
+    assert tally.faults == 0 and tally.table("here").splitlines()[1].split() == [
+        *("none", "4", "1", "1000.0"),
+    ]
+
+
+def test_every_kind_of_fault_is_in_the_harness():
+    asked = (
+        "kill drop duplicate reorder truncate alter replay wrong_certificate slow flood half_open"
+    )
+    assert {*asked.split(), "restarted_operator"} <= set(fault_sums.KINDS)
+    assert {"full disk", "closed stderr"} <= set(fault_sums.LOGS)
+
+
+def test_a_killed_server_is_started_again_and_the_next_round_works():
+    """Also the parameter server, which begins at round 1 while the others have seen more."""
+    with fault_sums.Servers("full disk", clients=2, servers=2, time_limit=60.0) as cluster:
+        assert cluster.round(np.ones((2, 3))).number == 1
+        for name in ("parameters", "server-1"):
+            victim = cluster.processes[name]
+            victim.kill()
+            victim.wait()
+            with pytest.raises(RoundError, match=f"{name} has ended"):
+                cluster.round(np.ones((2, 3)))
+            cluster.start_again()
+            cluster.session.close()
+            assert cluster.round(np.ones((2, 3))).total.tolist() == [2.0, 2.0, 2.0]
 
 
 def test_a_changed_a_missing_and_a_new_file_are_told():
