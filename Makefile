@@ -14,6 +14,8 @@ FIGURE ?=
 LAB ?=
 FULL ?=
 SECONDS ?=
+PART ?=
+KEPT ?=
 DRY ?=
 CI ?=
 export SET
@@ -94,8 +96,8 @@ new:  ## write what a new figure begins with, and run it: make new PAPER=<paper>
 bench:  ## run the benchmarks
 	$(run) -m reproduce bench
 
-faults:  ## kills, random calls, secure sums with faults, bounded; FULL=1: five cold runs of all figures, SECONDS=n, SEED=n
-	@$(one_thread) sh reproduce/python.sh bench/faults.py$(if $(FULL), --full)$(if $(SECONDS), --seconds $(SECONDS))$(if $(SEED), --seed $(SEED))
+faults:  ## kills, random calls, secure sums with faults, bounded; FULL=1: five cold runs of all figures, SECONDS=n, SEED=n; PART=kills KEPT=<folder>: one part, continued from there
+	@$(one_thread) sh reproduce/python.sh bench/faults.py$(if $(PART), --part $(PART))$(if $(KEPT), --kept "$(KEPT)")$(if $(FULL), --full)$(if $(SECONDS), --seconds $(SECONDS))$(if $(SEED), --seed $(SEED))
 
 test-slurm:  ## sweeps and faults on a Slurm started here; FULL=1: 100 faults, SEED=n chooses other ones, CI=1: nothing is timed
 	$(run) bench/slurm$(if $(FULL), --full)$(if $(SEED), --seed $(SEED))$(if $(CI), --ci)

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from repro.secagg import Cluster, FixedPoint, RoundError, Session, issue
-from repro.secagg.certificates import context
-from repro.secagg.channel import ChannelError, connect
-from repro.secagg.frames import HEADER_BYTES, Header
+from repro.secagg.certificates import PARAMETERS, context
+from repro.secagg.channel import Channel, ChannelError, connect
+from repro.secagg.frames import HEADER_BYTES, Header, Kind
 from repro.secagg.parameter_server import ParameterServer
 from repro.secagg.server import IntermediateServer
 
@@ -33,7 +33,7 @@ LONGEST = 4 * LIMIT + 2
 """Seconds within which a round has ended, one way or the other: four steps, and a machine under load."""
 
 LIVES = 40
-"""Rounds of a cluster, of which the last loses a server."""
+"""Rounds of a cluster, before another one takes its place."""
 
 PATIENT = 30.0
 """Seconds that a step may take in this process, where no fault waits for the limit."""
@@ -45,6 +45,31 @@ def run(seed: int, seconds: float, count: int | None = None) -> list[str]:
     return in_process(rng, seconds / 2, count and 10 * count) + over_sockets(
         rng, seconds / 2, count
     )
+
+
+class Tally:
+    """What became of the rounds, kind by kind."""
+
+    def __init__(self) -> None:
+        self._rounds: dict[str, list[tuple[bool, float]]] = {}
+
+    def add(self, kind: str, summed: bool, seconds: float) -> None:
+        """Count a round: its fault ("" for none), whether there was a sum, and how long it took."""
+        self._rounds.setdefault(kind, []).append((summed, seconds))
+
+    @property
+    def faults(self) -> int:
+        """Rounds with a fault."""
+        return sum(len(rounds) for kind, rounds in self._rounds.items() if kind)
+
+    def table(self, where: str) -> str:
+        """Lines: kind, rounds, those that ended without a sum, and the longest one."""
+        lines = [f"sums {where}: kind, rounds, without a sum, longest (s)"]
+        for kind, rounds in sorted(self._rounds.items()):
+            without = sum(not summed for summed, _ in rounds)
+            longest = max(seconds for _, seconds in rounds)
+            lines.append(f"  {kind or 'none':<20} {len(rounds):6} {without:6} {longest:7.1f}")
+        return "\n".join(lines)
 
 
 # In this process ----------------------------------------------------------------------------------
@@ -59,12 +84,12 @@ class Threads:
         listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
         parameters, *servers = (one.getsockname()[:2] for one in listeners)
         common = {"clients": 2, "ring": self.encoding.ring, "time_limit": PATIENT}
-        nodes = [ParameterServer(folder, listeners[0], servers=2, **common)]
-        for number, listener in enumerate(listeners[1:]):
-            nodes.append(
-                IntermediateServer(number, folder, listener, parameters=parameters, **common)
-            )
-        for node in nodes:
+        self.summing = [
+            IntermediateServer(number, folder, listener, parameters=parameters, **common)
+            for number, listener in enumerate(listeners[1:])
+        ]
+        adding = ParameterServer(folder, listeners[0], servers=2, **common)
+        for node in (adding, *self.summing):
             node.log = lambda text: None
             threading.Thread(target=node.run, daemon=True).start()
         self.session = Session(
@@ -76,8 +101,8 @@ class Threads:
 def in_process(rng: random.Random, seconds: float, count: int | None) -> list[str]:
     """Rounds with a fault, each followed by one without, whose servers are threads of this process."""
     found: list[str] = []
-    ended: dict[str, int] = {}
-    kinds = [kind for kind in KINDS if kind not in _WAITING]
+    tally = Tally()
+    kinds = [kind for kind in KINDS if kind not in _PROCESSES]
     number, end = 0, time.monotonic() + seconds
     with tempfile.TemporaryDirectory() as folder, ExitStack() as held:
         cluster = Threads(Path(folder) / "keys")
@@ -86,18 +111,10 @@ def in_process(rng: random.Random, seconds: float, count: int | None) -> list[st
         while number != count and time.monotonic() < end:
             number += 1
             for kind in (rng.choice(kinds), ""):
-                if fault := _round(attack, kind, ended):
+                if fault := _round(attack, kind, tally):
                     found.append(f"sums: fault {number} in this process, {kind or 'none'}: {fault}")
-    print(
-        f"sums: {number} faulted rounds in this process and as many without, of which ended without a sum: "
-        f"{_told(ended)}",
-        flush=True,
-    )
+    print(tally.table("in this process"), flush=True)
     return found
-
-
-def _told(ended: dict[str, int]) -> str:
-    return ", ".join(f"{kind} {number}" for kind, number in sorted(ended.items())) or "none"
 
 
 # Over sockets -------------------------------------------------------------------------------------
@@ -111,22 +128,42 @@ class Attack:
     rng: random.Random
     held: ExitStack = field(default_factory=ExitStack)
 
-    def _link(self):
-        """A client's connection to a server."""
-        client = self.rng.choice(self.cluster.session.clients)
-        client.connect()
-        return client.channels[self.rng.choice(self.cluster.session.servers)]
+    def _link(self, *, operators: bool = True) -> Channel:
+        """A connection that bytes of the next round take: a client's to a server, or the operator's.
+
+        In this process it is a client's: what the operator does not say is waited for.
+        """
+        session = self.cluster.session
+        others = [session.operator] if operators and self.cluster.processes else []
+        party = self.rng.choice([*session.clients, *others])
+        party.connect()
+        names = [name for name in session.servers if name in party.channels]
+        return party.channels[self.rng.choice(names or [PARAMETERS])]
 
     def _next(self, change: Callable[[bytes], bytes]) -> None:
         """The next frame of a connection goes out as `change` makes it."""
-        link = self._link()
-        write, left = link.write, [change]
+        if self.cluster.processes or self.rng.random() < 0.5:
+            self._changed(self._link(), change)
+            return
+        node = self.rng.choice(self.cluster.summing)  # a server's sum, on its way to the other one
+        send = node.send
 
-        def altered(header, body):
-            if left:
-                write(left.pop()(bytes(header) + bytes(body)), memoryview(b""))
-            else:
-                write(header, body)
+        def of_server(name: str, kind: Kind, *frame: Any) -> None:
+            if kind == Kind.PARTIAL:
+                node.send = send
+                self._changed(node.peers[name], change)
+            send(name, kind, *frame)
+
+        node.send = of_server
+        self.held.callback(setattr, node, "send", send)
+
+    @staticmethod
+    def _changed(link: Channel, change: Callable[[bytes], bytes]) -> None:
+        write = link.write
+
+        def altered(header: bytes, body: memoryview) -> None:
+            link.write = write
+            write(change(bytes(header) + bytes(body)), memoryview(b""))
 
         link.write = altered
 
@@ -141,6 +178,18 @@ class Attack:
     def truncate(self) -> None:
         """A frame is cut short."""
         self._next(lambda frame: frame[: self.rng.randrange(1, len(frame))])
+
+    def cut_off(self) -> None:
+        """A frame is cut short, and the connection ends in it."""
+        link = self._link()
+        write, part = link.write, self.rng.random()
+
+        def cut(header: bytes, body: memoryview) -> None:
+            frame = bytes(header) + bytes(body)
+            write(frame[: 1 + int(part * (len(frame) - 1))], memoryview(b""))
+            link._sock.shutdown(socket.SHUT_RDWR)
+
+        link.write = cut
 
     def alter(self) -> None:
         """One bit of a frame is another."""
@@ -167,7 +216,7 @@ class Attack:
 
     def replay(self) -> None:
         """A frame of an earlier round in the place of this one's, numbered as if it were new."""
-        link = self._link()
+        link = self._link(operators=False)
         write = link.write
 
         def older(header, body):
@@ -178,7 +227,7 @@ class Attack:
         link.write = older
 
     def slow(self) -> None:
-        """A client says nothing more, and stays connected."""
+        """A client, or the operator, says nothing more, and stays connected."""
         link = self._link()
         link.write = lambda header, body: None
 
@@ -213,6 +262,27 @@ class Attack:
         session.operator.start(SIZE, self.cluster.encoding.ring, np.zeros(1))
         session.operator.close()
 
+    def kill(self) -> None:
+        """A server is killed while the first or the second frame of a connection is on its way, and started again."""
+        victim = self.rng.choice(list(self.cluster.processes.values()))
+        link, spared = self._link(), self.rng.randrange(2)
+        write, frames = link.write, itertools.count()
+
+        def last(header: bytes, body: memoryview) -> None:
+            if next(frames) == spared:
+                victim.kill()
+                victim.wait()
+            write(header, body)
+
+        link.write = last
+        self.held.callback(self.cluster.start_again)
+
+    def frozen(self) -> None:
+        """A server stands still, with all its connections open, until the round has ended."""
+        victim = self.rng.choice(list(self.cluster.processes.values()))
+        victim.send_signal(signal.SIGSTOP)
+        self.held.callback(victim.send_signal, signal.SIGCONT)
+
     def _address(self):
         return self.cluster.session.clients[0]._addresses["server-0"]
 
@@ -223,21 +293,45 @@ class Attack:
 KINDS = [name for name, one in vars(Attack).items() if callable(one) and name[0] != "_"]
 """The faults of a round that a cluster must survive."""
 
-_WAITING = ("slow", "truncate", "flood")
-"""Those that are tried over sockets only: they cost the time limit, or threads of this process."""
+_PROCESSES = ("slow", "truncate", "flood", "kill", "frozen")
+"""Those that are tried over sockets only: they cost the time limit, or threads of this process, or want others."""
 
 
-class Unheard(Cluster):
-    """A cluster whose servers' standard error output is on a full disk, or is a pipe that nobody reads."""
+class Servers(Cluster):
+    """A cluster whose servers can be killed and started again, and whose messages nobody may read.
+
+    Args:
+        log: where the standard error output goes, one of `LOGS`.
+        given: as for a `Cluster`.
+    """
 
     def __init__(self, log: str, **given: Any) -> None:
         self._log = log
+        self._roles: dict[str, tuple[list[object], socket.socket]] = {}
         super().__init__(**given)
 
+    def start_again(self) -> None:
+        """Start the processes that have ended, and wait until they listen."""
+        for name, process in list(self.processes.items()):
+            if process.poll() is not None:
+                process.stdin.close()
+                process.stdout.close()
+                role, listener = self._roles[name]
+                super()._launch(name, list(role), listener)
+                self.processes[name].stdout.readline()
+
+    def close(self) -> None:
+        """As a cluster does."""
+        super().close()
+        for _, listener in self._roles.values():
+            listener.close()
+
     def _launch(self, name: str, role: list[object], listener: socket.socket) -> None:
+        self._roles[name] = list(role), listener.dup()
         place = self.folder / f"{name}.log"
         if self._log == "full disk":
             place.symlink_to("/dev/full")
+        if self._log != "closed stderr":
             super()._launch(name, role, listener)
             return
         os.mkfifo(place)
@@ -249,57 +343,54 @@ class Unheard(Cluster):
         return f"exit status {self.processes[name].returncode}"
 
 
-LOGS = ("", "full disk", "closed stderr")
+LOGS = ("a log", "full disk", "closed stderr")
 """What becomes of the servers' messages: one cluster after the other."""
 
 
 def over_sockets(rng: random.Random, seconds: float, count: int | None) -> list[str]:
     """Rounds of clusters, every second one with a fault: a right sum or an error, in time, and the next round works."""
-    found, faults, end = [], 0, time.monotonic() + seconds
-    ended: dict[str, int] = {}
-    heard = dict.fromkeys(LOGS, 0)
+    found: list[str] = []
+    tallies = {log: Tally() for log in LOGS}
+    every, end = Tally(), time.monotonic() + seconds
     for log in itertools.cycle(LOGS):
-        if faults == count or time.monotonic() >= end:
+        if every.faults == count or time.monotonic() >= end:
             break
-        given = {"clients": CLIENTS, "servers": SERVERS, "time_limit": LIMIT}
-        made = Unheard(log, **given) if log else Cluster(**given)
-        with made as cluster, ExitStack() as held:
+        with (
+            Servers(log, clients=CLIENTS, servers=SERVERS, time_limit=LIMIT) as cluster,
+            ExitStack() as held,
+        ):
             attack = Attack(cluster, rng, held)
             for life in range(LIVES):
-                if faults == count or time.monotonic() >= end:
+                if life % 2 == 0 and (every.faults == count or time.monotonic() >= end):
                     break
-                kind = "" if life % 2 == 0 else "kill" if life == LIVES - 1 else rng.choice(KINDS)
-                faults += kind != ""
-                heard[log] += kind != ""
-                if fault := _round(attack, kind, ended):
+                kind = rng.choice(KINDS) if life % 2 == 0 else ""
+                if fault := _round(attack, kind, every, tallies[log]):
                     found.append(
-                        f"sums: fault {faults} over sockets, {kind or 'none'}, {log or 'log'}: {fault}"
+                        f"sums: fault {every.faults} over sockets, {kind or 'none'}, {log}: {fault}"
                     )
-    where = ", ".join(f"{number} with {log or 'a log'}" for log, number in heard.items())
-    print(
-        f"sums: {faults} faulted rounds over sockets ({where}), of which ended without a sum: {_told(ended)}",
-        flush=True,
-    )
+    for log, tally in tallies.items():
+        print(tally.table(f"over sockets, {log}"), flush=True)
+    print(every.table("over sockets"), flush=True)
     return found
 
 
-def _round(attack: Attack, kind: str, ended: dict[str, int]) -> str:
+def _round(attack: Attack, kind: str, *tallies: Tally) -> str:
     """One round with a fault, or with none; what is wrong with its end."""
     cluster, rng = attack.cluster, attack.rng
     rows = len(cluster.session.clients)
     numbers = np.random.default_rng(rng.getrandbits(32)).normal(size=(rows, SIZE))
-    start, wrong = time.monotonic(), ""
+    start, wrong, summed = time.monotonic(), "", True
     try:
-        if kind == "kill":
-            os.kill(rng.choice([one.pid for one in cluster.processes.values()]), signal.SIGKILL)
-        elif kind:
+        if kind:
             getattr(attack, kind)()
         total = cluster.round(numbers).total
         if np.abs(total - numbers.sum(axis=0)).max() > rows * 1e-9:
             wrong = "a wrong sum"
     except RoundError as problem:
-        ended[kind] = ended.get(kind, 0) + 1
+        summed = False
         wrong = "" if kind else f"no sum: {problem}"
-    attack.held.close()
     waited = time.monotonic() - start
+    attack.held.close()
+    for tally in tallies:
+        tally.add(kind, summed, waited)
     return wrong or (f"no end for {waited:.0f} s" if waited > LONGEST else "")

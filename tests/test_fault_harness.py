@@ -18,10 +18,10 @@ sys.path.append(
 )  # after the helpers, one of which has the name of a benchmark
 
 import fault_calls
+import fault_kills
 import fault_places
 import fault_recipes
 import fault_sums
-import faults
 
 
 def wrong_type():
@@ -119,25 +119,88 @@ def test_a_wrong_sum_a_missing_one_and_a_late_one_are_told(monkeypatch):
     right = lambda numbers: SimpleNamespace(total=numbers.sum(axis=0))  # noqa: E731
     wrong = lambda numbers: SimpleNamespace(total=numbers.sum(axis=0) + 1e-6)  # noqa: E731
     ends = (right, wrong, refused, right)
+    tally = fault_sums.Tally()
     told = [
-        fault_sums._round(fault_sums.Attack(Played(end), random.Random(0)), "", {}) for end in ends
+        fault_sums._round(fault_sums.Attack(Played(end), random.Random(0)), "", tally)
+        for end in ends
     ]
     assert told == ["", "a wrong sum", "no sum: a server has left", "no end for 1000 s"]
+    assert tally.faults == 0 and tally.table("here").splitlines()[1].split() == [
+        *("none", "4", "1", "1000.0"),
+    ]
+
+
+def test_every_kind_of_fault_is_in_the_harness():
+    asked = (
+        "kill drop duplicate reorder truncate alter replay wrong_certificate slow flood half_open"
+    )
+    assert {*asked.split(), "restarted_operator"} <= set(fault_sums.KINDS)
+    assert {"full disk", "closed stderr"} <= set(fault_sums.LOGS)
+
+
+def test_a_killed_server_is_started_again_and_the_next_round_works():
+    """Also the parameter server, which begins at round 1 while the others have seen more."""
+    with fault_sums.Servers("full disk", clients=2, servers=2, time_limit=60.0) as cluster:
+        assert cluster.round(np.ones((2, 3))).number == 1
+        for name in ("parameters", "server-1"):
+            victim = cluster.processes[name]
+            victim.kill()
+            victim.wait()
+            with pytest.raises(RoundError, match=f"{name} has ended"):
+                cluster.round(np.ones((2, 3)))
+            cluster.start_again()
+            cluster.session.close()
+            assert cluster.round(np.ones((2, 3))).total.tolist() == [2.0, 2.0, 2.0]
 
 
 def test_a_changed_a_missing_and_a_new_file_are_told():
     old, new = {"a": "1", "b": "2"}, {"a": "1", "b": "3", "c": "4"}
-    assert faults._differences("x", old, new) == ["x: b differs", "x: c differs"]
-    assert faults._differences("x", old, {"b": "2"}) == ["x: a differs"]
-    assert faults._differences("x", old, dict(old)) == []
+    assert fault_kills._differences("x", old, new) == ["x: b differs", "x: c differs"]
+    assert fault_kills._differences("x", old, {"b": "2"}) == ["x: a differs"]
+    assert fault_kills._differences("x", old, dict(old)) == []
 
 
-def test_kills_that_hit_are_told_from_those_that_came_too_late():
-    sleeps = [sys.executable, "-c", "import time; time.sleep(600)"]
-    assert faults._kill_after(subprocess.Popen(sleeps, start_new_session=True), 0.01)
+def test_kills_that_hit_are_told_from_those_that_came_too_late(tmp_path):
+    state, sleeps = tmp_path / "build" / "state", [sys.executable, "-c", "input()"]
+    state.mkdir(parents=True)
+    (state / "one.json").touch()
+    waits = subprocess.Popen(sleeps, start_new_session=True, stdin=subprocess.PIPE)
+    assert fault_kills._kill(waits, tmp_path, 1, 0.0) and waits.returncode == -9
     ends = subprocess.Popen([sys.executable, "-c", ""], start_new_session=True)
-    ends.wait()
-    assert not faults._kill_after(ends, 0.01)
+    assert not fault_kills._kill(ends, tmp_path, 2, 0.0)
+
+
+def test_kills_are_collected_over_several_evenings(monkeypatch, tmp_path):
+    """A run whose end is played: the kills that are kept, an interruption, and a file that differs."""
+    root, above, text = tmp_path / "project", tmp_path / "kept", "right"
+    (root / "figures").mkdir(parents=True)
+    (root / "figures" / "one.png").write_text("right")
+    evening = iter([True, True, KeyboardInterrupt])
+
+    def kill(process, place, goal, part):
+        if (hit := next(evening, True)) is KeyboardInterrupt:
+            raise hit
+        return hit
+
+    def end(process):
+        (above / "run" / "figures").mkdir()
+        (above / "run" / "figures" / "one.png").write_text(text)
+        return 0
+
+    monkeypatch.setattr(fault_places, "ROOT", root)
+    monkeypatch.setattr(fault_kills, "_start", lambda place, ids, jobs: None)
+    monkeypatch.setattr(fault_kills, "_kill", kill)
+    monkeypatch.setattr(fault_kills, "_end", end)
+    with pytest.raises(KeyboardInterrupt):
+        fault_kills.run(0, True, 1, above)
+    assert fault_kills._known(above, True)["kills"] == 2
+    assert fault_kills.run(0, True, 1, above) == []
+    assert [one["kills"] for one in fault_kills._known(above, True)["runs"]] == [10] * 5
+    (root / "new.py").touch()  # another project begins anew
+    text = "wrong"
+    assert fault_kills.run(0, True, 1, above)[0] == "kills: run 0: figures/one.png differs"
+    with pytest.raises(ValueError, match="must lie outside the project"):
+        fault_kills.run(0, True, 1, root / "kept")
 
 
 @pytest.fixture

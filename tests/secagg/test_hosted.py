@@ -2,6 +2,7 @@
 
 import queue
 import re
+import threading
 
 import numpy as np
 import pytest
@@ -186,6 +187,33 @@ def test_faults_end_the_round(group, kind, change, message):
         group.good_round()
     else:
         group.fails(message)
+
+
+def test_shares_beyond_the_own_clients_after_those_of_the_other_party(group):
+    """They are no second shares of that party's clients."""
+    server, added = group.servers.nodes["server-0"], threading.Event()
+    add = server._add
+
+    def noting(name, frame):
+        add(name, frame)
+        if name == "clients-50-100":
+            added.set()
+
+    def late(frame):
+        assert added.wait(LIMIT)
+        return relabelled(frame, client=31)
+
+    def other_way_round(party, number):
+        if party is group.parties[1]:
+            for one in reversed(group.parties):
+                one.submit(number, group.batches(one.clients), group.servers.ring)
+
+    server._add = noting
+    tamper(group.parties[0].channels["server-0"], late, Kind.KEY)
+    try:
+        group.fails("clients-0-49 sent a share of 320 bytes in place of 16 for", other_way_round)
+    finally:
+        server._add = add
 
 
 def test_a_share_in_place_of_several_vectors(group):

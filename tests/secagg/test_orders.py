@@ -253,3 +253,25 @@ def test_a_sum_outside_the_ring_is_refused(played):
     place.channel.send(Kind.SUM, 1, place.order() + words(2**61))
     with pytest.raises(RoundError, match="parameters sent no elements: sum must be in"):
         operator.result()
+
+
+def test_an_operator_outlives_a_parameter_server_that_begins_at_round_1_again(group):
+    """Its order tells which rounds it has seen."""
+    operator = group.operator()
+    operator._last = 500
+    assert group.whole_round(operator, OLD) == (2 * OLD).tolist()
+    assert operator._last == group.clients[0]._last == 501
+    operator.close()
+
+
+def test_a_client_outlives_a_parameter_server_that_begins_at_round_1_again(group):
+    """It refuses an old number and tells its own: one round fails, the next one works."""
+    operator = group.operator()
+    group.clients[1]._last = 500
+    with pytest.raises(RoundError, match="sent round 1, which does not follow 500"):
+        group.whole_round(operator, OLD)
+    with pytest.raises(RoundError, match="client-1: parameters sent round 1, which"):
+        operator.result()
+    assert group.whole_round(operator, NEW) == (2 * NEW).tolist()
+    assert group.clients[0]._last == 501
+    operator.close()

@@ -174,9 +174,12 @@ class Party(Closing):
             raise ChannelError(f"{PARAMETERS} sent {frame.kind.name} in place of {kind.name}")
         if kind != Kind.TRAFFIC:
             if frame.round <= self._last:
-                raise ChannelError(
+                reason = (
                     f"{PARAMETERS} sent round {frame.round}, which does not follow {self._last}"
                 )
+                with suppress(ChannelError):  # it was started again, and goes on beyond our number
+                    self._to(PARAMETERS).send(Kind.FAIL, self._last, reason.encode())
+                raise ChannelError(reason)
             self._last = frame.round
         return frame
 
@@ -348,7 +351,7 @@ class Operator(Party):
         payload = order + model.astype(REAL).tobytes()
         with self._or_failed():
             self._order = checksum(payload), size, ring
-            self._to(PARAMETERS).send(Kind.START, 0, payload)
+            self._to(PARAMETERS).send(Kind.START, self._last, payload)
             self._done(PARAMETERS, 0)
 
     def result(self) -> tuple[int, Elements]:

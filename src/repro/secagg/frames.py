@@ -82,7 +82,8 @@ class Kind(enum.IntEnum):
     """What a frame says; its payload in brackets."""
 
     WELCOME = 1  # to the party that opened a connection: it is accepted
-    START = 2  # operator to parameter server: begin a round (`Order`, a nonce, the model)
+    START = 2  # operator to parameter server: begin a round, after the latest one that the operator
+    # has seen (`Order`, a nonce, the model)
     OPEN = 3  # parameter server to servers: take shares (`Order`)
     OPENED = 4  # server to parameter server: ready
     MODEL = 5  # parameter server to clients: the round's model (float64 each)

@@ -35,9 +35,9 @@ _NAMED = 20
 """Clients that a message names."""
 
 _JUMP = 2**32
-"""By how much the last round that a server reports can raise the number of the next round.
+"""By how much the last round that a party reports can raise the number of the next round.
 
-A server that reports absurd numbers cannot use up the 2^64 numbers, and after a restart of this
+A party that reports absurd numbers cannot use up the 2^64 numbers, and after a restart of this
 server a failed round makes up for each of its reports.
 """
 
@@ -97,7 +97,8 @@ class ParameterServer(Node):
         self._count = clients
         self._sources = self._servers or self._clients  # of what is added up here
         self._ring = ring
-        self._last = 0
+        self._last = 0  # the highest number that any party has told of
+        self._number = 0  # of the open round
         self._size = 0  # elements of a vector in the open round
         self._traffic: dict[str, Traffic] = {}
         everybody = {OPERATOR, *self._servers, *self._clients}
@@ -133,17 +134,19 @@ class ParameterServer(Node):
 
     def _round(self, start: Frame) -> None:
         """One round for the operator on this connection; no other connection gets its sum."""
-        number = self._last = self._last + 1
+        self._heed(start.round)
+        self._number = self._last = self._last + 1
         operator = self.peers[OPERATOR]
         try:
-            total = self._run_round(number, start.payload).astype(self._ring.written, copy=False)
-            self.send(OPERATOR, Kind.SUM, number, b"".join((start.digest, total.data.cast("B"))))
+            total = self._run_round(start.payload).astype(self._ring.written, copy=False)
+            answer = b"".join((start.digest, total.data.cast("B")))
+            self.send(OPERATOR, Kind.SUM, self._number, answer)
         except Fault as fault:
-            self._fail(number, str(fault), operator)
+            self._fail(self._number, str(fault), operator)
         finally:
             self._size = 0
 
-    def _run_round(self, number: int, start: bytearray) -> Elements:
+    def _run_round(self, start: bytearray) -> Elements:
         """One round of Algorithm 2, from the broadcast to the sum.
 
         Raises:
@@ -160,16 +163,35 @@ class ParameterServer(Node):
         links = dict(self.peers)  # kept: a client may leave after its DONE
         before = self._counts(links)
         self._size = order.size
-        for name in self._servers:
-            self.send(name, Kind.OPEN, number, order.pack())
-        self._gather([Kind.OPENED], number, self._servers, self.time_limit)
+        self._open(order)
         for name in self._clients:
-            self.send(name, Kind.MODEL, number, memoryview(start)[_MODEL:])
+            self.send(name, Kind.MODEL, self._number, memoryview(start)[_MODEL:])
         kind = Kind.PARTIAL if self._servers else Kind.VECTOR
-        sums = self._gather([kind, Kind.DONE], number, self._sources, 2 * self.time_limit)
+        sums = self._gather([kind, Kind.DONE], self._number, self._sources, 2 * self.time_limit)
         after = self._counts(links)
         self._traffic = {link: after[link] - before[link] for link in after}
         return reconstruct(np.stack([self._checked(name, sums[name]) for name in sums]), self._ring)
+
+    def _open(self, order: Order) -> None:
+        """Open the round at every server.
+
+        A server refuses a number that is not beyond all that it has seen: it may have served this
+        party before a restart, or another one. All servers are then asked again, once, with a
+        number beyond those that were told.
+        """
+        begin = time.monotonic()
+        for _ in range(2):
+            for name in self._servers:
+                self.send(name, Kind.OPEN, self._number, order.pack())
+            who = self._gather([Kind.OPENED], self._number, self._servers, self.time_limit, begin)
+            if len(who) == len(self._servers):
+                return
+            self._number = self._last = self._last + 1
+        raise Fault("a server refused two numbers for this round, each above the last it had told")
+
+    def _heed(self, told: int) -> None:
+        """Go on beyond the latest round that a party has seen."""
+        self._last = max(self._last, min(told, self._last + _JUMP))
 
     def _assemble(self) -> None:
         """Wait until everybody is connected."""
@@ -188,13 +210,18 @@ class ParameterServer(Node):
                 raise Fault(f"{name} sent {frame.kind.name} before the round was open", name)
 
     def _gather(
-        self, kinds: Sequence[Kind], number: int, names: Sequence[str], seconds: float
+        self,
+        kinds: Sequence[Kind],
+        number: int,
+        names: Sequence[str],
+        seconds: float,
+        begin: float | None = None,
     ) -> dict[str, bytearray]:
         """One frame of each of `kinds`, in this order, from each of `names`: the first's payload.
 
-        Anything else ends the round.
+        Anything else ends the round, but a server's refusal of the number: `_open` looks at it.
         """
-        deadline, got = time.monotonic() + seconds, {}
+        deadline, got = (time.monotonic() if begin is None else begin) + seconds, {}
         due = {name: list(kinds) for name in names}
         while any(due.values()):
             try:
@@ -210,8 +237,10 @@ class ParameterServer(Node):
             if frame is None:
                 continue
             if frame.kind == Kind.FAIL:
-                if name in self._servers:  # it may have served another parameter server
-                    self._last = max(self._last, min(frame.round, self._last + _JUMP))
+                self._heed(frame.round)
+                if due.get(name) == [Kind.OPENED] and frame.round >= number:
+                    due[name].clear()
+                    continue
                 raise Fault(f"{name}: {frame.text}")
             left = due.get(name, [])
             if frame.round != number or [frame.kind] != left[:1]:

@@ -151,9 +151,9 @@ class IntermediateServer(Node):
         size = self._ring.dtype.itemsize * len(self._total) if self._total is not None else 1
         length = KEY_BYTES if frame.kind == Kind.KEY else size
         count, rest = divmod(len(frame.payload), length)
-        last = frame.client + max(1, count)
-        self._in_turn(name, frame, "share", self._have[frame.client : last].any())
-        if rest or not count or last > self._links[name].stop:
+        last, stop = frame.client + max(1, count), self._links[name].stop
+        self._in_turn(name, frame, "share", self._have[frame.client : min(last, stop)].any())
+        if rest or not count or last > stop:
             each = " for each of its clients" if len(self._links[name]) > 1 else ""
             raise Fault(
                 f"{name} sent a share of {len(frame.payload)} bytes in place of {length}{each}",
