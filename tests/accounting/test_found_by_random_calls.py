@@ -5,7 +5,9 @@ import pytest
 from dp_accounting.pld import pld_pmf
 
 from repro.accounting import (
+    BalancedIterationSubsampling,
     CentralizedShuffling,
+    ModelSplitting,
     OnlyLocalSampling,
     RandomParticipation,
     WeakClientSampling,
@@ -16,11 +18,17 @@ from repro.accounting._pld import losses, on_grid, one_sided
 from repro.accounting.ddpsa import printed as ddpsa
 from repro.accounting.laplace import SummedLaplace
 from repro.accounting.mspafl import printed as mspafl
+from repro.accounting.mspafl.carried import CarriedRun
 from repro.accounting.mspafl.round import AveragedUploads
 from repro.accounting.mspafl.run import run_delta
 from repro.accounting.partitioning import printed as partitioning
+from repro.accounting.partitioning.blocks import ratio_losses
+from repro.accounting.partitioning.columns import log_outside
+from repro.accounting.partitioning.conditional import _places, _strike
+from repro.accounting.partitioning.laws import Law
 from repro.accounting.pmsfl import printed as pmsfl
 from repro.accounting.pmsfl import releases
+from repro.accounting.random_participation.comb import comb
 from repro.attacks.one_run import guess_p_value
 from repro.secagg import discrete_laplace
 
@@ -149,3 +157,76 @@ def test_a_shortcut_that_states_epsilon_0(capsys):
     given = "--adjacency client --observer participants --rounds 1 --noise 0.5 --delta 0.03"
     assert main(given.split()) == 0
     assert "DANGEROUS" in capsys.readouterr().out
+
+
+def test_more_participations_of_many_iterations_cost_seconds():
+    """One large likelihood ratio decides there: thousands of strikes had lattices of their own, for over 60 s."""
+    mechanism = BalancedIterationSubsampling(0.03, iterations=10_000, participations=2, clip=0.03)
+    assert np.unique(_places(np.linspace(0, 3000, 30_000))).size < 400
+    assert 0.01 < mechanism.tpr_at_fpr(0.01, method="lower") < 0.0108
+    # The upper bound rose with epsilon, from 0.0096 to 0.0100.
+    delta = mechanism.delta(np.array([0.0, 0.0131, 0.0262, 0.0524, 0.131]))
+    assert np.all(np.diff(delta) < 0) and delta[0] < 0.0105
+
+
+@pytest.mark.parametrize("strike", [0.0, 3.4, -63.6, 65.0, -200.0, 1e4])
+def test_a_strike_is_close_to_that_of_its_design(strike):
+    design = _strike(float(_places(np.array([strike]))[0]))
+    assert abs(design - strike) <= max(0.5, abs(strike) / 100)
+
+
+def test_a_kind_of_columns_without_mass_at_the_end_bounds_what_is_outside():
+    """The whole exponential was at places without mass, so that the bound was 0."""
+    weight = np.append(np.full(10, 0.1), np.zeros(2000))
+    assert log_outside(np.arange(2010), [(weight, 4)], -5.0, 30.0) > -20.0
+
+
+def test_ratios_too_small_or_too_large_for_doubles():
+    """Ratios too small for doubles ended in the log of 0, losses above 709 in an overflow."""
+    mechanism = BalancedIterationSubsampling(0.001, iterations=10, participations=3, clip=0.03)
+    run = compose(mechanism, 50)
+    assert 0 < run.epsilon(1e-5, method="lower") <= run.epsilon(1e-5) < np.inf
+    law = Law(np.array([1e-310, 1.0, 2.0]), np.array([0.25, 0.5, 0.25]))
+    assert losses(one_sided(ratio_losses(law, 0.01, "lower"))[0]).mass.sum() <= 1.0
+
+
+def test_a_minute_chance_of_an_immense_loss():
+    """Losses of 10^12 on a grid of 10^-12 took petabytes."""
+    mechanism = ModelSplitting(0.3, submodels=1, rate=1e-12, clip=1e6, unsplit_clip=3.0)
+    assert mechanism.tpr_at_fpr(0.01, method="lower") <= mechanism.tpr_at_fpr(0.01)
+    assert mechanism.gdp_mu(method="lower") <= mechanism.gdp_mu()
+
+
+@pytest.mark.parametrize("up", [True, False])
+def test_losses_that_are_too_far_apart_move_to_the_side_they_are_rounded_to(up):
+    far = 10**14
+    kept = losses(pld_pmf.SparsePLDPmf({-far: 0.1, 0: 0.6, far: 0.2}, 1e-12, 0.1, up))
+    ends = (kept.mass[0], kept.mass[-1], kept.infinite)
+    assert ends == pytest.approx((0.1, 0.6, 0.3) if up else (0.6, 0.2, 0.1))
+
+
+def test_a_draw_so_rare_that_rounding_leaves_none_of_it():
+    run = compose(CarriedRun(0.3, rounds=100, p=1e-12, q=1e-6, clients=10_000, clip=0.03), 50)
+    assert run.delta(1.0, method="lower") <= run.delta(1.0) <= 1e-11
+
+
+def test_next_to_no_noise_has_no_divergences():
+    with pytest.raises(ValueError, match="sigma must be at least"):
+        AveragedUploads(1e-300, p=0.999, q=1e-12, clients=10_000, clip=1e-6).rdp(2.5)
+
+
+def test_whether_draws_are_replaced_is_a_truth_value():
+    with pytest.raises(TypeError, match="replacement must be True or False"):
+        mspafl.sampling_ratio(10_000, 3, replacement=np.zeros((2, 0)))
+
+
+def test_sums_of_little_noise_are_the_same_in_blocks(monkeypatch):
+    """With 1,600 points a clip nearly all terms of the sum over counts are 0; a bound took more than 20 s."""
+    s = np.array([0.03, 0.05])
+    grid = comb(60, np.array([0.5, 0.2]), s, step=1 / 48, reach=9, lightest=-80.0)
+    values = []
+    for least in (1, 10**9):
+        monkeypatch.setattr("repro.accounting.random_participation.comb._BLOCKED", least)
+        bell = lambda x: np.exp(-((x / s[:, None]) ** 2) / 2)  # noqa: E731
+        values.append(grid.mixture(bell, 0.3, slice(37, grid.y.shape[1] - 61)))
+    assert values[0] == pytest.approx(values[1], rel=1e-12, abs=1e-300)

@@ -41,6 +41,9 @@ _TRUNCATED = 1e-15
 _FEW = 1000
 """Losses that are few enough to be kept without the empty places between them."""
 
+_FARTHEST = 1 << 22
+"""Places from 0 within which losses are kept, where all places between them do not fit into memory."""
+
 _GROUPS = 4096
 """Groups of losses in Chernoff's bound, which places the truncated tails by a trace further out."""
 
@@ -96,9 +99,12 @@ def losses(pmf: pld_pmf.PLDPmf) -> Losses:
     if isinstance(pmf, pld_pmf.SparsePLDPmf):  # few losses may span many places
         table = pmf._loss_probs
         place = np.fromiter(table.keys(), int, len(table))
+        weight, infinite = np.fromiter(table.values(), float, len(table)), pmf._infinity_mass
+        if int(place.max()) - int(place.min()) > 4 * _FARTHEST:
+            place, weight, infinite = _nearer(place, weight, infinite, rounded_up(pmf))
         mass = np.zeros(int(place.max() - place.min()) + 1)
-        mass[place - place.min()] = np.fromiter(table.values(), float, len(table))
-        return Losses(pmf._discretization, int(place.min()), mass, pmf._infinity_mass)
+        np.add.at(mass, place - place.min(), weight)
+        return Losses(pmf._discretization, int(place.min()), mass, infinite)
     dense = pmf.to_dense_pmf()
     return Losses(
         dense._discretization,
@@ -125,6 +131,18 @@ def self_composition(distribution: _Distribution, count: int) -> _Distribution:
         left = sum(distribution._probs if dense else distribution._loss_probs.values()) ** count
         return distribution.self_compose(count, _TRUNCATED if left > 2 * _TRUNCATED else 0.0)
     return next(self_compositions(distribution, [count]))
+
+
+def _nearer(
+    place: np.ndarray, weight: np.ndarray, infinite: float, up: bool
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Losses within `_FARTHEST` places of 0: the others move to the side that they are rounded to."""
+    if up:
+        beyond = place > _FARTHEST
+        infinite += float(weight[beyond].sum())
+        return np.maximum(place[~beyond], -_FARTHEST), weight[~beyond], infinite
+    kept = place >= -_FARTHEST
+    return np.minimum(place[kept], _FARTHEST), weight[kept], infinite
 
 
 def from_places(
@@ -275,7 +293,7 @@ def _kept(size: int, count: int, moments: _Moments | None) -> tuple[int, int]:
 
 def filled(pmf: pld_pmf.PLDPmf) -> pld_pmf.PLDPmf:
     """The same losses; where rounding downwards has left none, a loss of 0 of no probability."""
-    if losses(pmf).mass.size:
+    if pmf.size:
         return pmf
     return pld_pmf.DensePLDPmf(losses(pmf).interval, 0, np.zeros(1), 0.0, rounded_up(pmf))
 

@@ -151,6 +151,8 @@ class CarriedRun(Mechanism):
         values, chance = exposure(self.rounds, self.p, self.q, self.clients)
         some = (chance > 0) & (values > 0)
         shift, log_chance = self._ratio * np.sqrt(values[some]), np.log(chance[some])
+        if shift.size == 0:  # so rare a draw that rounding has left none of it
+            return np.full(epsilon.shape, -np.inf)
         step = max(1, _CELLS // shift.size)
         return np.concatenate(
             [

@@ -107,6 +107,8 @@ def sampling_ratio(records: ArrayLike, draws: ArrayLike, *, replacement: bool) -
     """
     records, draws = _whole("records", records), _whole("draws", draws, 0)
     broadcastable(records=records, draws=draws)
+    if not isinstance(replacement, (bool, np.bool_)):
+        raise TypeError(f"replacement must be True or False, got {replacement!r}")
     if replacement:
         with np.errstate(divide="ignore", invalid="ignore"):
             log_missed = np.where(draws > 0, draws * np.log1p(-1 / records), 0.0)

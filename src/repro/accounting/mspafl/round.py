@@ -124,9 +124,15 @@ class AveragedUploads(Mechanism):
         number, neither bound: the integral is a trapezoidal sum of 20,000 steps without a bound on its error.
         """
         self.need_scalars("rdp")
-        ratio = 2 * self.clip / self.sigma
+        with np.errstate(over="ignore"):
+            ratio = float(2 * np.divide(self.clip, self.sigma))
         if method == "lower" and not self._open:
-            return _cell_divergences(alpha, float(ratio), self.p, self.q, self.clients)
+            return _cell_divergences(alpha, ratio, self.p, self.q, self.clients)
+        if ratio > _BARE:
+            raise ValueError(
+                f"sigma must be at least {2 / _BARE} clips for Renyi divergences, got "
+                f"{self.sigma!r} with clip={self.clip!r}"
+            )
         end = ratio**2 * (np.max(alpha) + 1) + 12 * ratio
         x = np.linspace(0.0, end, 20_001)[:, None]
         k = np.arange(1, self.clients + 1)  # all of them: high orders feel the least likely ones

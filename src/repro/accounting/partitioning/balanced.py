@@ -23,7 +23,7 @@ from repro.accounting.mechanism import (
 from repro.accounting.partitioning.blocks import ratio_losses
 from repro.accounting.partitioning.model_splitting import ModelSplitting
 from repro.accounting.partitioning.printed import theorem_3_1, whole_orders
-from repro.accounting.partitioning.ratio import SMALLEST_SHIFT, balanced_ratio
+from repro.accounting.partitioning.ratio import LARGEST_REACH, SMALLEST_SHIFT, balanced_ratio
 from repro.accounting.partitioning.ratio_renyi import log_forward, log_reverse
 
 __all__ = ["BalancedIterationSubsampling"]
@@ -144,8 +144,8 @@ class BalancedIterationSubsampling(Mechanism):
         if self._same is not None:
             return self._same.losses(method, interval)
         ratio = self._ratio(self.clip / self.sigma)
-        if ratio.a < SMALLEST_SHIFT:
-            # Grids cannot hold such losses: the subset disclosed, and the mean centre alone.
+        if ratio.a < SMALLEST_SHIFT or ratio.reach > LARGEST_REACH:
+            # Laws cannot hold such losses: the subset disclosed, and the mean centre alone.
             k = self.participations
             norm = self.clip * np.sqrt(k if method == "upper" else k**2 / self.iterations)
             return GaussianMechanism(self.sigma, sensitivity=norm).losses(method, interval)

@@ -199,6 +199,8 @@ def _upwards(loss, mass, interval: float):
 
 def _downwards(loss, mass, interval: float):
     _, mass, moment = _cells(loss, mass, _MERGED * interval)
+    some = moment > 0  # a ratio may be too small for a double
+    mass, moment = mass[some], moment[some]
     mean = moment / mass
     if mass.size % 2:
         mass, mean = np.append(mass, 0.0), np.append(mean, mean[-1])

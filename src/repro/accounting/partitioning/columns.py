@@ -8,6 +8,7 @@ their powers, Fourier terms that are left out, and outcomes outside the window, 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -210,17 +211,34 @@ def log_outside(
         kinds: pairs of normalised weights and the number of columns that have them.
         low, high: ends, in the same unit.
     """
-    centre = sum(count * (weight @ index) for weight, count in kinds)
-    variance = sum(count * (weight @ (index - weight @ index) ** 2) for weight, count in kinds)
-    rates = np.geomspace(0.2, 30.0, 30)[:, None] / np.sqrt(max(variance, 1.0))
-    best = []
-    for sign, distance in ((1.0, high - centre), (-1.0, centre - low)):
-        log_moment = np.zeros(len(rates))
-        for weight, count in kinds:
-            stray = index - weight @ index
-            for j, rate in enumerate(rates[:, 0] if count else ()):
-                exponent = sign * rate * stray
-                top = exponent.max()
-                log_moment[j] += count * (np.log(np.exp(exponent - top) @ weight) + top)
-        best.append(np.min(log_moment - rates[:, 0] * distance))
-    return float(np.logaddexp(*best))
+    kinds = [(weight, count) for weight, count in kinds if count]
+    mean = [weight @ index for weight, _ in kinds]
+    centre = sum(count * m for (_, count), m in zip(kinds, mean, strict=True))
+    stray = [index - m for m in mean]
+    variance = sum(c * (w @ x**2) for (w, c), x in zip(kinds, stray, strict=True))
+    rates = np.geomspace(0.2, 30.0, 30) / np.sqrt(max(variance, 1.0))
+    with np.errstate(divide="ignore"):
+        log_weight = [np.log(weight) for weight, _ in kinds]
+
+    def log_bound(distance: float, sign: float, rate: float) -> float:
+        total = -rate * distance
+        for x, log_mass, (_, count) in zip(stray, log_weight, kinds, strict=True):
+            # With the weight in the exponent: it may be 0 where the exponential is largest.
+            exponent = sign * rate * x
+            exponent += log_mass
+            top = exponent.max()
+            total += count * (np.log(np.exp(exponent - top).sum()) + top)
+        return float(total)
+
+    above = _least(partial(log_bound, high - centre, 1.0), rates)
+    return float(np.logaddexp(above, _least(partial(log_bound, centre - low, -1.0), rates)))
+
+
+def _least(function: Callable[[float], float], points: np.ndarray) -> float:
+    """The least value of a convex function at ascending points."""
+    low, high = 0, points.size - 1
+    value = cache(lambda j: function(float(points[j])))
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if value(middle) <= value(middle + 1) else (middle + 1, high)
+    return value(low)

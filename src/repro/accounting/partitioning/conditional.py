@@ -58,6 +58,12 @@ from repro.accounting.partitioning.columns import (
 __all__ = ["ConditionalRatio"]
 
 _DESIGNS = 4  # strikes with an r of their own per standard deviation of log L
+_EVEN = (
+    64  # strikes with an r of their own on either side, beyond which they lie ever further apart
+)
+_IDLE = (
+    8  # neighbouring strikes without any lower bound, after which none is looked for further out
+)
 _ROUNDING = np.finfo(float).eps
 _RELATIVE = 1e-9  # relative error of masses, tilts and scales
 _POWERS = np.array([2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256])
@@ -92,12 +98,16 @@ class ConditionalRatio:
         return self._by_design(sign * epsilon, self._lower)
 
     def _by_design(self, log_strike: np.ndarray, laws) -> np.ndarray:
-        place = np.round(log_strike / self.spacing)
-        found = np.empty(log_strike.shape)
-        for j in np.unique(place):
+        place = _places(log_strike / self.spacing)
+        found = np.zeros(log_strike.shape)
+        idle, every = 0, np.unique(place)
+        for j in every[np.argsort(np.abs(every), kind="stable")]:
             some = place == j
-            bounds = [law.delta(log_strike[some]) for law in laws(float(j * self.spacing))]
+            bounds = [law.delta(log_strike[some]) for law in laws(_strike(j) * self.spacing)]
             found[some] = np.max(bounds, axis=0)
+            idle = 0 if np.any(found[some]) else idle + 1
+            if idle == _IDLE:
+                break
         return found
 
     @lru_cache(maxsize=4)  # noqa: B019
@@ -108,6 +118,19 @@ class ConditionalRatio:
     def _lower(self, log_strike: float) -> list[_Lower]:
         chosen = design(self.a, self.size, self.k, log_strike)
         return [_Lower(self, chosen._replace(tau=chosen.tau * share)) for share in _TILTS]
+
+
+def _places(strike: np.ndarray) -> np.ndarray:
+    """Whole numbers of the designs that serve strikes, given in units of the spacing: even, then geometric."""
+    size = np.abs(strike)
+    far = _EVEN * (1 + np.log(np.maximum(size, _EVEN) / _EVEN))
+    return np.round(np.sign(strike) * np.where(size <= _EVEN, size, far))
+
+
+def _strike(place: float) -> float:
+    """The strike of a design, in units of the spacing; the inverse of `_places`."""
+    size = abs(place)
+    return float(np.sign(place) * (size if size <= _EVEN else _EVEN * np.exp(size / _EVEN - 1)))
 
 
 class _Lower:

@@ -20,7 +20,8 @@ P is the mixture of the Gaussians centred at a times the 0-1 vectors with k ones
    second moment of L given the statistic they bound "remove" from above (see `conditional`).
 4. *Blocks.* A uniform k-subset is obtained by cutting a random permutation into k blocks and drawing
    one iteration in each; by joint convexity the composition of k allocations to 1 of about T / k
-   iterations dominates. This is coarser, and used for "add" at little noise.
+   iterations dominates. This is coarser, and used where the other bounds are far apart: for "add" at little
+   noise, and where few of many iterations are hit, so that one large X makes L large and S says too little.
 """
 
 from __future__ import annotations
@@ -41,10 +42,12 @@ from repro.accounting.partitioning.laws import Law, law_from_potential
 from repro.accounting.partitioning.moments import log_moments, work
 from repro.accounting.partitioning.power_means import RatioRules, ratio_rules
 
-__all__ = ["SMALLEST_SHIFT", "BalancedRatio", "balanced_ratio"]
+__all__ = ["LARGEST_REACH", "SMALLEST_SHIFT", "BalancedRatio", "balanced_ratio"]
 
 #: Below this many standard deviations M differs from one by less than rounding can tell.
 SMALLEST_SHIFT = 1e-5
+#: Losses beyond this have ratios that are no doubles, with room for the last steps of a law.
+LARGEST_REACH = 680.0
 _NODES = 7  # most nodes of the rule in the place of a lognormal, for quadrature rules of M
 _MOST_NODES = 16  # the same for whole orders
 _WORK = 4e8  # multiplications that its moments may cost
@@ -53,10 +56,11 @@ _LARGEST = 250.0  # log of the largest moment used
 _PRECISE = 1e-9  # relative error of moments beyond which they are not used
 _CONVOLVED = 4e-15  # error of delta through at most two Fourier transforms, besides that per run
 _CLOSE = 1e-7  # gap of log delta between the simplest bounds above which others are consulted
-_WIDE = 0.1  # the same of "add", for blocks
+_WIDE = 0.1  # the same above which blocks are consulted
 _NEGLIGIBLE = -45.0  # log delta below which they are not
 _BLOCK_STEP = 1 / 60  # grid of block losses in standard deviations of the whole
 _LAW = {"upper": 1 / 40, "lower": 1 / 400}  # steps of laws in standard deviations of log L
+_LAW_DEVIATIONS = 32  # standard deviations beyond which a law of longer reach has wider steps
 _LAW_TAIL = np.log(1e-20)
 
 
@@ -167,6 +171,8 @@ class BalancedRatio:
         lower = log_shift_divergence(self.width, epsilon)
         bound = upper if method == "upper" else lower
         wide = (upper > lower + _CLOSE) & (upper > _NEGLIGIBLE)
+        if direction == "add" and method == "lower" and np.any(wide):
+            wide &= self._add_below_variation(epsilon) > _NEGLIGIBLE
         if np.any(wide) and self.conditional is not None:
             if method == "lower":
                 with np.errstate(divide="ignore"):
@@ -175,28 +181,40 @@ class BalancedRatio:
             else:
                 better = np.log(self.conditional.upper(epsilon[wide]))
                 bound[wide] = np.maximum(np.minimum(upper[wide], better), lower[wide])
+                bound = self._with_blocks(bound, epsilon, "remove", lower)
         if direction == "add" and method == "upper":
-            bound = np.minimum(bound, self._add_above(epsilon, lower))
+            bound = np.minimum(bound, self._add_below_variation(epsilon))
+            bound = self._with_blocks(bound, epsilon, "add", lower)
         return bound
 
-    def _add_above(self, epsilon: np.ndarray, lower: np.ndarray) -> np.ndarray:
-        """Further upper bounds for "add": the Gaussian mechanism of the same total variation, and blocks."""
-        shift = -2 * ndtri(-np.expm1(self.log_variation) / 2)
-        bound = log_shift_divergence(shift, epsilon)
+    def _add_below_variation(self, epsilon: np.ndarray) -> np.ndarray:
+        """Upper bound on log delta of "add": the Gaussian mechanism of the same total variation."""
+        return log_shift_divergence(-2 * ndtri(-np.expm1(self.log_variation) / 2), epsilon)
+
+    def _with_blocks(
+        self, bound: np.ndarray, epsilon: np.ndarray, direction: str, lower: np.ndarray
+    ) -> np.ndarray:
+        """The smaller of an upper bound and that of blocks, where the lower bound is far away."""
         wide = (bound > lower + _WIDE) & (bound > _NEGLIGIBLE)
         if np.any(wide) and self.blocks is not None and self.a >= SMALLEST_SHIFT:
-            found = profile(one_sided(self.blocks, "add")[0], epsilon[wide])
+            found = profile(one_sided(self.blocks, direction)[0], epsilon[wide])
             found = np.log(found + (_CONVOLVED + RUN_ERROR * self.k))
             bound[wide] = np.minimum(bound[wide], found)
         return bound
 
-    @lru_cache(maxsize=2)  # noqa: B019
-    def law(self, method: str) -> Law:
-        """A law above or below that of L in the convex order."""
-        step = self.deviation * _LAW[method]
+    @cached_property
+    def reach(self) -> float:
+        """A loss beyond which hardly any lies."""
         reach = 8 * self.deviation
         while self.log_delta(np.array([reach]), "remove", "upper")[0] > _LAW_TAIL:
             reach *= 1.25
+        return reach
+
+    @lru_cache(maxsize=2)  # noqa: B019
+    def law(self, method: str) -> Law:
+        """A law above or below that of L in the convex order, where `reach` is at most `LARGEST_REACH`."""
+        reach = self.reach
+        step = max(self.deviation, reach / _LAW_DEVIATIONS) * _LAW[method]
         epsilon = step * np.arange(int(np.ceil(reach / step)) + 2)
         call, put = (self.log_delta(epsilon, way, method) for way in ("remove", "add"))
         return law_from_potential(call, put - epsilon, step, method)
