@@ -8,12 +8,12 @@ from repro.accounting.gaussian import GaussianMechanism, PoissonGaussian
 from repro.accounting.mechanism import InvalidBoundWarning, Mechanism
 from repro.accounting.partitioning.balanced import BalancedIterationSubsampling
 from repro.accounting.partitioning.model_splitting import ModelSplitting
-from repro.accounting.random_participation.mechanisms import (
+from repro.accounting.random_participation.baselines import (
     CentralizedShuffling,
     OnlyLocalSampling,
-    RandomParticipation,
     WeakClientSampling,
 )
+from repro.accounting.random_participation.mechanisms import RandomParticipation
 
 __all__ = [
     "BalancedIterationSubsampling",

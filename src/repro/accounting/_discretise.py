@@ -32,6 +32,8 @@ _MASS_ERROR = 1e-11
 _TRACE = 1e-3
 
 Profile = Callable[[np.ndarray], np.ndarray]
+Finish = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+"""Epsilons from 0 on and log delta there -> which of them to keep, and smaller bounds there, convex in exp(epsilon)."""
 
 
 def _points(log_delta: Profile, interval: float) -> int:
@@ -92,7 +94,7 @@ def _long_chords(length: np.ndarray, log_d: np.ndarray) -> np.ndarray:
 
 
 def _upper_half(
-    log_delta: Profile, interval: float, every: bool
+    log_delta: Profile, interval: float, every: bool, finish: Finish | None
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """Connect-the-dots masses: steps >= 1 of the grid, masses of these losses, and mass at infinity.
 
@@ -100,6 +102,9 @@ def _upper_half(
     domain, so that masses far out in the tail keep their relative precision; on steps of any length.
     """
     steps, log_d = _curve(log_delta, interval, every)
+    if finish is not None:
+        kept, log_d = finish(interval * steps, log_d)
+        steps = steps[kept]
     length = interval * np.diff(steps)
     with np.errstate(invalid="ignore"):
         ratio = np.where(np.isfinite(log_d[:-1]), log_d[1:] - log_d[:-1], 0.0)
@@ -130,7 +135,10 @@ def _one_sided(half, reverse, interval: float) -> tuple[np.ndarray, np.ndarray, 
 
 
 def pessimistic(
-    log_remove: Profile, log_add: Profile, interval: float
+    log_remove: Profile,
+    log_add: Profile,
+    interval: float,
+    finish: tuple[Finish | None, Finish | None] = (None, None),
 ) -> pld_lib.PrivacyLossDistribution:
     """A loss distribution whose composition bounds every mechanism below the two profiles.
 
@@ -139,6 +147,8 @@ def pessimistic(
             be an upper bound on the supremum over data sets; together (delta at -epsilon follows from
             the reverse direction) they describe one dominating pair per direction.
         interval: spacing of the grid of losses, > 0.
+        finish: for "remove" and "add", what lowers the curve at the epsilons that it is known at; the first of
+            these, 0, is kept as it is, because there the two directions are one number.
 
     Returns:
         dp-accounting's object with both directions, rounded upwards (connect the dots).
@@ -146,14 +156,22 @@ def pessimistic(
     return pld_lib.PrivacyLossDistribution(
         *(
             from_places(interval, *side, up=True)
-            for side in _connected(log_remove, log_add, interval)
+            for side in _connected(log_remove, log_add, interval, finish)
         )
     )
 
 
-def _connected(log_remove: Profile, log_add: Profile, interval: float, every: bool = False):
+def _connected(
+    log_remove: Profile,
+    log_add: Profile,
+    interval: float,
+    finish: tuple[Finish | None, Finish | None] = (None, None),
+    *,
+    every: bool = False,
+):
     """Losses, masses and mass at infinity of both directions, "remove" first; see `_curve`."""
-    halves = [_upper_half(profile, interval, every) for profile in (log_remove, log_add)]
+    profiles = zip((log_remove, log_add), finish, strict=True)
+    halves = [_upper_half(profile, interval, every, end) for profile, end in profiles]
     return _one_sided(*halves, interval), _one_sided(*halves[::-1], interval)
 
 

@@ -16,11 +16,8 @@ from repro.accounting.composition import compose
 from repro.accounting.gaussian import GaussianMechanism, PoissonGaussian
 from repro.accounting.mechanism import Mechanism
 from repro.accounting.partitioning.model_splitting import ModelSplitting
-from repro.accounting.random_participation.mechanisms import (
-    OnlyLocalSampling,
-    RandomParticipation,
-    WeakClientSampling,
-)
+from repro.accounting.random_participation.baselines import OnlyLocalSampling, WeakClientSampling
+from repro.accounting.random_participation.mechanisms import RandomParticipation
 
 __all__ = ["Federation"]
 

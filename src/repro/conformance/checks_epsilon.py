@@ -14,7 +14,7 @@ from repro.accounting.gaussian import GaussianMechanism
 from repro.accounting.laplace import SummedLaplace
 from repro.accounting.mechanism import Mechanism
 from repro.accounting.partitioning.balanced import BalancedIterationSubsampling
-from repro.accounting.random_participation.mechanisms import WeakClientSampling
+from repro.accounting.random_participation.baselines import WeakClientSampling
 from repro.conformance.adapter import Array, Promise
 from repro.conformance.findings import Finding, exact, skipped
 from repro.conformance.scenes import Sight

@@ -20,6 +20,7 @@ from repro.accounting import (
     compose,
 )
 from repro.accounting.random_participation import mechanisms
+from repro.accounting.random_participation.mechanisms import CountRevealed
 
 DIRECTIONS = ("remove", "add")
 
@@ -47,7 +48,7 @@ CASES = [  # direction, epsilon, p, q, sigma, d
 def test_upper_by_quadrature_of_the_repaired_theorem(direction, epsilon, p, q, sigma, d):
     with mp.workdps(30):
         want = float(reference.repaired_theorem(direction, epsilon, p=p, q=q, sigma=sigma, d=d))
-    mechanism = RandomParticipation(sigma, p=p, q=q, samples_per_client=d)
+    mechanism = CountRevealed(sigma, p=p, q=q, samples_per_client=d)
     assert mechanism.delta(epsilon, direction=direction) == pytest.approx(want, rel=1e-9)
 
 
@@ -72,7 +73,7 @@ def test_paper_is_the_divergence_of_collinear_gradients():
 def test_upper_keeps_its_precision_with_100_000_records(q, direction):
     """Sum over counts with mpmath's binomial weights; threshold by bisection on the share of N."""
     d, p, sigma, epsilon = 100_000, 0.1, 0.8, 0.3 if direction == "remove" else 0.05 * q
-    mechanism = RandomParticipation(sigma, p=p, q=q, samples_per_client=d)
+    mechanism = CountRevealed(sigma, p=p, q=q, samples_per_client=d)
     mean, spread = d * q, np.sqrt(d * q * (1 - q))
     counts = range(max(0, int(mean - 7.5 * spread - 12)), int(mean + 7.5 * spread + 25))
     with mp.workdps(25):

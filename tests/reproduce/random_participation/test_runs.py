@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from repro.accounting import OnlyLocalSampling, RandomParticipation, WeakClientSampling
+from repro.accounting import OnlyLocalSampling, WeakClientSampling
+from repro.accounting.random_participation.mechanisms import CountRevealed
 from reproduce.papers.random_participation.runs import (
     CURVES,
     justified_noise,
@@ -47,7 +48,7 @@ def test_one_learning_rate_needs_one_control_without_noise():
 def test_noise_levels_are_rounded_up_and_justified():
     sigma = justified_noise(0.015, 1e-6, p=0.1, q=0.001, samples_per_client=1000, clip=1.0)
     mechanisms = {
-        "scheme": RandomParticipation(sigma["scheme"], p=0.1, q=0.001, samples_per_client=1000),
+        "scheme": CountRevealed(sigma["scheme"], p=0.1, q=0.001, samples_per_client=1000),
         "wcs": WeakClientSampling(sigma["wcs"], p=0.1, q=0.001),
         "ols": OnlyLocalSampling(sigma["ols"], q=0.001),
     }
@@ -56,7 +57,7 @@ def test_noise_levels_are_rounded_up_and_justified():
         assert sigma[name] == float(f"{sigma[name]:.3g}")
     assert (
         float(
-            RandomParticipation(
+            CountRevealed(
                 0.99 * sigma["scheme"] - 0.001, p=0.1, q=0.001, samples_per_client=1000
             ).delta(0.015)
         )

@@ -17,18 +17,24 @@ group, so that one record h serves all groups, and only the angle between x and 
 Seen from the other end of x, "add" is "remove" with the opposite angle, except that N(0) lies at x instead
 of at 0. So each group is an integral of a1 N(x) - a0 N(0) + r [N(x + h) - w1 N(h)].
 
-Certified maximum. Let x and h have the inner product c. If squared lengths 1 + e1 and 1 + e2 and the inner
-product c' fulfil e1 e2 >= (c - c')^2, the Gram matrix of the longer pair exceeds that of (x, h), so a
-contraction maps the one pair to the other: the shorter pair is a post-processing of the longer one, and
-leaks no more. Finitely many longer pairs therefore cover all angles, and all gradients shorter than the clip.
+Certified maximum. Let x and h have the inner product c, for "add" that of -x and h. A group with k >= 1 is
+largest at c = 0 and falls from there to both sides; the first one is largest at
+
+    c0 = min(1, log(a0 / (a1 w1)))     (1 where a1 <= 0),     c0 >= 0,
+
+and falls from there to both sides. So the maximum of the sum lies between 0 and c0, and in an interval [b, c]
+there the sum is at most the first group at c and the others at b: a few intervals bound all angles. The
+reason is the theorem on moving centres: if Gaussians l_k with signs move, the integral of the positive part of
+their sum changes at a rate that is a positive multiple of the mean of - sum over k < l of D'_kl l_k l_l over
+the edge of the positive set, D'_kl being the rate of the squared distance. While h turns, only
+|x - h|^2 = const - 2c and |x + h|^2 = const + 2c change, and N(0) N(x + h) = exp(-c) N(x) N(h) everywhere. So the
+rate has the sign of a0 exp(-c) - a1 w1, which does not depend on the place. Gradients shorter than the clip
+are a post-processing of longer ones.
 
 No quadrature error. Along x the positive set is a half-line beyond t, whose integral G(r) is a sum of four
 normal tails. Across x only the ratio r = R rho of the two sizes' densities changes, rho being log-normal.
 G is convex, so its chords between knots lie above it, and their means are sums of normal masses. The
 knots are given by t, from which r follows without a search. Rounding is added.
-
-`method="upper"` of `RandomParticipation` does not use this bound: it costs several milliseconds per epsilon, a
-hundred times more than the bound of `upper`, and is not defined everywhere. The least of the two is valid.
 """
 
 from __future__ import annotations
@@ -49,17 +55,16 @@ _MOST_EXPECTED = 5.0  # drawn records d q; where there are more, the bound of `u
 _LARGEST_Q = 0.98  # so that no weight b_0 vanishes
 _LARGEST_LOG = 40.0  # of the weights, so that no exponential overflows
 _TAIL = 1e-4  # weight of the sizes that are too large to be worth a group
-_CELLS, _PARTS = 24, 3  # cells of cosines in [-1, 1], and parts into which the worst are cut, twice
-_KNOTS = {"coarse": 28, "fine": 48}
-_COSINES = np.array([-0.1, 0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95, 1.0])
-"""Cosines that decide between shares, and half the width of their cells."""
-_NARROW = 1e-3
-_STRETCH = 6.0  # e2 / e1: the length of x matters much more than that of h
+_INTERVALS, _PARTS = 20, 3  # intervals of cosines, and parts into which the worst are cut
+_KNOTS = {"shares": 14, "outline": 20, "bound": 28}
+_TRIED = np.linspace(0.0, 1.0, 5)
+"""Places between 0 and c0 that decide between shares."""
+_TURNED = 1e-8  # least squared part of h across x: a longer h covers angles next to 0
 _SPAN = 9.0  # of the logarithms of r beyond which the chords are the asymptotes
 _TEMPERATURE = 2e-3  # relative differences of bounds that decide between shares
 _ROUNDING = 1e-11  # relative; a few hundred units for tails and chords at these parameters
 _LEAST = 1e-250  # smaller sums may have lost terms to underflow
-_PAIRS = 4096  # cells of all rows that are looked at together
+_TOGETHER = 40  # rows, whose arrays then fit into the cache of the processor
 
 
 class _Knots(NamedTuple):
@@ -78,12 +83,10 @@ class _Pair(NamedTuple):
     across: np.ndarray
 
 
-def _pair(cosine: np.ndarray, half_width: float, s: np.ndarray) -> _Pair:
-    """The longer pair that covers all cosines within `half_width` of each given one, shape (m, 1)."""
-    length = np.sqrt(1 + half_width / _STRETCH)
-    along = cosine / length
-    across = np.sqrt(1 + half_width * _STRETCH - along**2)
-    return _Pair(length / s, along / s, across / s)
+def _pair(cosine: np.ndarray, s: np.ndarray) -> _Pair:
+    """Unit vectors at an angle, in units of the noise; arguments of shape (m, 1)."""
+    across = np.sqrt(np.maximum(1 - cosine**2, _TURNED))
+    return _Pair(1 / s, cosine / s, across / s)
 
 
 def _knots(pair: _Pair, a1, a0, w1, n: int) -> _Knots:
@@ -174,29 +177,37 @@ class _Rows(NamedTuple):
         return _Rows(*(x[rows] for x in self[:-1]), self.add)
 
 
-class _Groups:
-    """The integrals of all groups of some rows at one cell of cosines each."""
+def _first_weights(rows: _Rows) -> tuple[np.ndarray, np.ndarray]:
+    """a1 and a0 of the first group, in units of the weight of size 0; shape (m,)."""
+    silent = rows.w0 / rows.b[:, 0]
+    one = np.ones_like(rows.w1)
+    return (one - silent, rows.w1) if rows.add else (one, rows.w1 + silent)
 
-    def __init__(self, rows: _Rows, cosine: np.ndarray, half_width: float, knots: int) -> None:
+
+def _worst_of_first(rows: _Rows) -> np.ndarray:
+    """The cosine c0 at which the first group is largest, in [0, 1], rounded upwards; shape (m,)."""
+    a1, a0 = _first_weights(rows)
+    some = a1 > 0
+    log_ratio = np.log(a0 / (np.where(some, a1, 1.0) * rows.w1))
+    return np.where(some, np.minimum(rows.s**2 * log_ratio * (1 + _ROUNDING) + _ROUNDING, 1.0), 1.0)
+
+
+class _Groups:
+    """The integrals of all groups of some rows, each at one cosine in [0, 1]."""
+
+    def __init__(self, rows: _Rows, cosine: np.ndarray, knots: int) -> None:
         column = lambda x: x[:, None]  # noqa: E731
-        pair = _pair(column(cosine), half_width, column(rows.s))
-        w1, silent = column(rows.w1), column(rows.w0 / rows.b[:, 0])
-        one = np.ones_like(w1)
-        a1, a0 = (one - silent, w1) if rows.add else (one, w1 + silent)
+        pair = _pair(column(cosine), column(rows.s))
+        w1 = column(rows.w1)
+        a1, a0 = (column(x) for x in _first_weights(rows))
         self._rows, self._across = rows, pair.across
-        # Where the weight of N(x) is negative, the integral grows with the part of h along x (its derivative
-        # is an integral of two factors of one sign over the edge of the positive set).
-        first = pair._replace(along=np.where(a1 > 0, pair.along, np.maximum(pair.along, 0.0)))
-        whole = np.hypot(pair.along, pair.across)
-        first = first._replace(across=np.sqrt(whole**2 - first.along**2))
-        self._first_across = first.across
-        self._first = _knots(first, a1, a0, w1, knots)
-        self._other = _knots(pair, one, w1, w1, knots)
+        self._first = _knots(pair, a1, a0, w1, knots)
+        self._other = _knots(pair, np.ones_like(w1), w1, w1, knots)
 
     def first(self, taken: np.ndarray) -> np.ndarray:
         """Sizes 0 and 1, of which the share `taken` is here; shape (..., m)."""
         b = self._rows.b
-        return _mean(self._first, self._first_across, b[:, 0], taken * b[:, 1])
+        return _mean(self._first, self._across, b[:, 0], taken * b[:, 1])
 
     def other(self, k: np.ndarray, left: np.ndarray, taken: np.ndarray) -> np.ndarray:
         """Share `left` of size k >= 1 and share `taken` of size k + 1; shape (len(k), m)."""
@@ -207,12 +218,11 @@ class _Groups:
         """Share `left` of the largest size, and all larger ones; shape (..., m)."""
         return (left * self._rows.b[:, -1] + self._rows.rest) * self._other.level[:, 0]
 
-    def total(self, shares: np.ndarray) -> np.ndarray:
-        """The bound at the cell; `shares` has shape (m, K): of size k + 1 in group k."""
+    def rest(self, shares: np.ndarray) -> np.ndarray:
+        """All groups but the first; `shares` has shape (m, K): of size k + 1 in group k."""
         taken = shares.T
         later = self.other(np.arange(1, len(taken)), 1 - taken[:-1], taken[1:])
-        value = self.first(taken[0]) + np.sum(later, axis=0) + self.alone(1 - taken[-1])
-        return np.where(np.isnan(value), np.inf, value)
+        return np.sum(later, axis=0) + self.alone(1 - taken[-1])
 
 
 def _candidates(sizes: int, whole: bool) -> np.ndarray:
@@ -237,9 +247,9 @@ def _shares(rows: _Rows, tried: np.ndarray) -> np.ndarray:
     The bound is convex in the shares, so that the mean is as good as they are; and it changes
     gradually with the setting, where the best candidate would jump.
     """
-    every = np.repeat(np.arange(rows.s.size), _COSINES.size)
-    cosine = np.tile(_COSINES, rows.s.size)
-    groups = _Groups(rows.take(every), cosine, _NARROW, _KNOTS["coarse"])
+    every = np.repeat(np.arange(rows.s.size), _TRIED.size)
+    cosine = np.outer(_worst_of_first(rows), _TRIED).ravel()
+    groups = _Groups(rows.take(every), cosine, _KNOTS["shares"])
     column = lambda x: x[:, None]  # noqa: E731
     values, place = np.unique(tried[:, 0], return_inverse=True)
     total = groups.first(column(values))[place] + groups.alone(column(1 - tried[:, -1]))
@@ -251,43 +261,44 @@ def _shares(rows: _Rows, tried: np.ndarray) -> np.ndarray:
         for k in range(1, tried.shape[1]):
             at = (size == k) & (left == tried[:, k - 1, None]) & (taken == tried[:, k, None])
             total += found[np.argmax(at, axis=1)]
-    worst = np.max(total.reshape(len(tried), rows.s.size, _COSINES.size), axis=2)
+    worst = np.max(total.reshape(len(tried), rows.s.size, _TRIED.size), axis=2)
     with np.errstate(divide="ignore", invalid="ignore"):
         behind = np.nan_to_num(worst / np.min(worst, axis=0) - 1)
     chosen = np.exp(-behind / _TEMPERATURE)
     return np.einsum("cr,ck->rk", chosen / chosen.sum(axis=0), tried)
 
 
-def _parts(rows: _Rows, shares, row, middle, half: float, parts: int):
-    """Cosines and bounds of the equal parts of cells of some rows, shape (cells, parts)."""
-    offset = half / parts * (2 * np.arange(parts) + 1) - half
-    middles = middle[:, None] + offset
-    at = np.repeat(row, parts)
-    groups = _Groups(rows.take(at), middles.ravel(), half / parts, _KNOTS["fine"])
-    return middles, groups.total(shares[at]).reshape(-1, parts)
+def _cut(rows: _Rows, shares, row, ends: np.ndarray, knots: int):
+    """Bounds on the intervals between neighbouring cosines, and what is reached at these.
+
+    Args:
+        rows, shares: settings, and shares of shape (rows, K).
+        row: which of them each line of `ends` belongs to, shape (n,).
+        ends: rising cosines between 0 and c0, shape (n, parts + 1).
+
+    Returns:
+        bounds of shape (n, parts), and values at the ends of shape (n, parts + 1).
+    """
+    at = np.repeat(row, ends.shape[1])
+    groups = _Groups(rows.take(at), ends.ravel(), knots)
+    first = groups.first(shares[at, 0]).reshape(ends.shape)
+    rest = groups.rest(shares[at]).reshape(ends.shape)
+    return first[:, 1:] + rest[:, :-1], first + rest
 
 
 def _bound(rows: _Rows, whole: bool) -> np.ndarray:
     """The bound without the factor in front, shape (rows,)."""
-    n = rows.s.size
-    half = 1.0 / _CELLS
-    cosine = half * (2 * np.arange(_CELLS) + 1) - 1
-    every = np.repeat(np.arange(n), _CELLS)
     shares = _shares(rows, _candidates(rows.b.shape[1] - 1, whole))
-    coarse = _Groups(rows.take(every), np.tile(cosine, n), half, _KNOTS["coarse"])
-    outline = coarse.total(shares[every]).reshape(n, _CELLS)
-    top = np.argmax(outline, axis=1)
-    # The best cell first: where another one's bound, which covers all of its parts, is not above, it is done.
-    best = np.max(_parts(rows, shares, np.arange(n), cosine[top], half, _PARTS**2)[1], axis=1)
-    outline[np.arange(n), top] = 0.0
-    row, cell = np.nonzero(outline > best[:, None])
-    middle, width = cosine[cell], half
-    for _ in range(2):
-        middles, found = _parts(rows, shares, row, middle, width, _PARTS)
-        width /= _PARTS
-        above = found > best[row][:, None]
-        row, middle, found = np.repeat(row, _PARTS)[above.ravel()], middles[above], found[above]
-    np.maximum.at(best, row, found)
+    row = np.arange(rows.s.size)
+    ends = np.outer(_worst_of_first(rows), np.linspace(0.0, 1.0, _INTERVALS + 1))
+    outline, value = _cut(rows, shares, row, ends, _KNOTS["outline"])
+    # An interval is done where its bound is below what some angle reaches.
+    above = outline >= np.max(value, axis=1, keepdims=True)
+    best = np.max(np.where(above, 0.0, outline), axis=1)
+    row, place = np.nonzero(above)
+    parts = np.linspace(ends[row, place], ends[row, place + 1], _PARTS + 1, axis=1)
+    bound, _ = _cut(rows, shares, row, parts, _KNOTS["bound"])
+    np.maximum.at(best, row, np.max(bound, axis=1))
     return best
 
 
@@ -316,9 +327,10 @@ def log_pair_bound(
         & (q < _LARGEST_Q)
     )
     most = np.minimum(d, np.maximum(binom.isf(_TAIL, d, q[usable]), 2))
-    step = max(1, _PAIRS // _CELLS)
     blocks = [(k, usable[most == k]) for k in np.unique(most)]
-    for last, at in ((k, x[j : j + step]) for k, x in blocks for j in range(0, x.size, step)):
+    for last, at in (
+        (k, x[j : j + _TOGETHER]) for k, x in blocks for j in range(0, x.size, _TOGETHER)
+    ):
         b = binom.pmf(np.arange(int(last) + 1), d, q[at][:, None]) * (1 + _ROUNDING)
         rest = binom.sf(last, d, q[at])
         w1, w0 = np.exp(log_w1[at]), np.exp(log_w0[at])

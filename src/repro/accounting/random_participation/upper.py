@@ -24,15 +24,18 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import log_ndtr
 
+from repro.accounting._binomial import window
 from repro.accounting._gaussian import (
     log_diff,
     log_mills,
     log_shift_divergence,
     log_sum,
 )
+from repro.accounting._weights import weights
 
-__all__ = ["log_split_bound"]
+__all__ = ["log_count_bound", "log_split_bound"]
 
+_CELLS = 4_000_000
 _UNITS = 8 * np.finfo(float).eps  # rounding of the log of a normal tail at t, relative to 1 + t^2
 _WEIGHT = 4e-13  # relative error of binomial weights, twice what was measured against 40 digits
 _STEPS = 100  # of a search for thresholds; about five are taken
@@ -193,3 +196,32 @@ def _error(log_first: np.ndarray) -> np.ndarray:
     with np.errstate(invalid="ignore"):
         share = _WEIGHT + _UNITS * (1 + 2 * (40 + np.abs(log_first)))
         return np.where(np.isfinite(log_first), log_first + np.log(share), -np.inf)
+
+
+def log_count_bound(
+    epsilon: np.ndarray, s: np.ndarray, p: np.ndarray, q: np.ndarray, d: int, direction: str
+) -> np.ndarray:
+    """log of the repaired Theorem 4.1 (see the module docstring), which reveals how many other records were drawn.
+
+    Args:
+        epsilon, s, p, q: epsilon >= 0, noise multiplier > 0 and rates in (0, 1], shape (n,).
+        d: number of other records, >= 1.
+        direction: "add" or "remove".
+
+    Returns:
+        shape (n,), -inf where nothing leaks beyond epsilon.
+    """
+    factor, log_w1, log_w0 = weights(epsilon, p, q, direction)
+    result = np.full(epsilon.shape, -np.inf)
+    usable = np.flatnonzero(np.isfinite(factor))
+    if usable.size == 0:
+        return result
+    rates, inverse = np.unique(q, return_inverse=True)
+    counts, log_b, tail = window(d, rates)
+    added = counts + 1 if direction == "remove" else counts
+    step = max(1, _CELLS // counts.shape[1])
+    for rows in (usable[k : k + step] for k in range(0, usable.size, step)):
+        at = inverse[rows]
+        bound = log_split_bound(added[at], log_b[at], tail[at], log_w1[rows], log_w0[rows], s[rows])
+        result[rows] = factor[rows] + bound
+    return result
