@@ -134,12 +134,22 @@ class Place:
             for path in sorted({self.folder / name, *(self.folder / name).rglob("*")})
         ]
         return {
-            path.relative_to(self.folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+            path.relative_to(self.folder).as_posix(): hashlib.sha256(_lasting(path)).hexdigest()
             for path in found
             if path.is_file()
             and not path.name.endswith((".partial", ".pyc", ".pdf"))
             and "costs" not in path.name
         }
+
+
+_COST = re.compile(rb"[\d.,]+ compute-\w+|\d+ MiB|(under )?\d+ min<br>")
+"""What reports and gallery say of measured costs, which `make references` renews."""
+
+
+def _lasting(path: Path) -> bytes:
+    """The content of a file without the times and the memory that runs happened to take."""
+    content = path.read_bytes()
+    return _COST.sub(b"", content) if path.suffix == ".md" else content
 
 
 def copy(folder: Path) -> None:

@@ -23,9 +23,10 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from repro.atomic import write_json
 from repro.report import figure, style
 from repro.report.numbers import DataError, plain
-from reproduce import catalogue, changes, fingerprint, measured, provenance, records, sources
+from reproduce import catalogue, changes, fingerprint, measured, provenance, records, sources, state
 from reproduce.claims import Met
 from reproduce.destination import Destination
 from reproduce.parameters import ParameterError, check
@@ -250,7 +251,11 @@ class Workbook(Verdicts):
         return "; ".join(parts)
 
     def _write(self) -> None:
-        """Write what is known now; `complete` tells whether every claim is decided."""
+        """Write what is known now; `complete` tells whether every claim is decided.
+
+        A complete result of an earlier run stays until this one is complete as well: a full disk
+        or a failing cell in the middle does not take it away.
+        """
         assert self._saved is not None
         rows = [
             self._final(key).as_json(claim)
@@ -262,19 +267,20 @@ class Workbook(Verdicts):
             for key, found in self._met.items()
         ]
         all_met = len(conditions) == len(self._conditions)
+        complete = len(rows) == len(self._claims) and all_met
         record = self._saved | {
             "story": self._story,
             "conditions": conditions,
             "claims": rows,
-            "complete": len(rows) == len(self._claims) and all_met,
+            "complete": complete,
         }
         seconds = time.perf_counter() - self._start
-        figure.write(
-            self._files.stem,
-            record,
-            self._pictures,
-            beside={self._files.provenance: provenance.describe(code(self.entry), seconds)},
-        )
+        origin = provenance.describe(code(self.entry), seconds) | {"complete": complete}
+        if not complete and state.read_object(self._files.file("json")).get("complete"):
+            write_json(self._files.provenance, origin)
+            return
+        beside = {self._files.provenance: origin}
+        figure.write(self._files.stem, record, self._pictures, beside=beside)
 
 
 def without_profile(parameters: Mapping[str, Any]) -> dict[str, Any]:

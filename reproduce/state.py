@@ -67,7 +67,8 @@ def result(where: Destination) -> tuple[dict[str, str], Counter[str]]:
     record = read_object(where.file("json"))
     if not record:
         raise ResultError("the notebook left no json: does it call book.save?")
-    if not record.get("complete"):
+    told = read_object(where.provenance)  # the json may be the one of an earlier run
+    if not record.get("complete") or told.get("complete") is False:
         raise ResultError("the notebook ended before its table: does it call book.table?")
     if (made := record.get("profile")) != where.profile:
         raise ResultError(f"the json is of profile {made!r}, not {where.profile!r}")

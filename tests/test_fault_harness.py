@@ -160,6 +160,16 @@ def test_a_changed_a_missing_and_a_new_file_are_told():
     assert fault_kills._differences("x", old, dict(old)) == []
 
 
+def test_measured_costs_in_reports_are_no_difference(tmp_path):
+    """`make references` renews them: two places may show other ones."""
+    report = tmp_path / "REPORT.md"
+    told = []
+    for cost, epsilon in (("6", "1.5"), ("1.3", "1.5"), ("1.3", "1.6")):
+        report.write_text(f"* *Time:* 9 human-minutes, {cost} compute-seconds; epsilon {epsilon}")
+        told.append(fault_places._lasting(report))
+    assert told[0] == told[1] != told[2]
+
+
 def test_kills_that_hit_are_told_from_those_that_came_too_late(tmp_path):
     state, sleeps = tmp_path / "build" / "state", [sys.executable, "-c", "input()"]
     state.mkdir(parents=True)

@@ -14,8 +14,9 @@ import pytest
 
 import workbooks
 from repro.report.numbers import DataError
-from reproduce import catalogue, paths, provenance, references, sources
+from reproduce import catalogue, paths, provenance, references, sources, state
 from reproduce.claims import ClaimError
+from reproduce.destination import Destination
 from reproduce.notebook import Workbook, WorkbookError
 
 QUICK = {"profile": "quick", "sigma": 2.0, "rounds": 3}
@@ -131,6 +132,21 @@ def test_undecided_claims_are_named_by_the_table():
     assert record()["complete"] is False
 
 
+def test_a_complete_result_stays_until_the_next_one_is_complete():
+    """A full disk, a failing cell or a kill in the middle of a run takes nothing away."""
+    workbooks.run_toy(picture=True)
+    before = {path: path.read_bytes() for path in paths.FIGURES.rglob("*.*")}
+    unfinished = book()
+    unfinished.save(None, {"y": 2}, caption="another")
+    assert {path: path.read_bytes() for path in paths.FIGURES.rglob("*.*")} == before
+    with pytest.raises(state.ResultError, match="ended before its table"):
+        state.result(Destination("toy/fig1"))
+    unfinished.number("double", 4.0)
+    unfinished.statement("order", True, "rises")
+    unfinished.table()
+    assert record()["caption"] == "another" and state.result(Destination("toy/fig1"))
+
+
 def test_a_pending_claim_is_decided():
     some = book()
     some.number("double", 4.0)
@@ -198,7 +214,7 @@ def test_the_json_holds_what_the_figure_is_a_function_of():
 def test_what_varies_is_kept_apart():
     workbooks.run_toy(picture=True)
     found = record(paths.BUILD / "provenance/toy/fig1.json")
-    assert set(found) == {"commit", "versions", "code", "host", "seconds", "peak_mib"}
+    assert set(found) == {*"commit versions code host seconds peak_mib complete".split()}
     assert found["versions"]["python"].startswith("3.")
 
 
