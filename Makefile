@@ -43,8 +43,10 @@ fig/%: FORCE  ## the same for one figure, such as fig/random_participation/fig1,
 fig fig/: FORCE
 	@echo "name a figure or a paper, such as: make fig/random_participation/fig1" >&2; exit 2
 
-paper:  ## the same with the papers' parameters in full (hours; some figures want a GPU); DRY=1 prints the plan
-	$(run) -m reproduce $(if $(DRY),plan --profile paper $(IDS),run --profile paper --jobs $(JOBS))
+paper:  ## the same with the papers' parameters in full (hours; some figures want a GPU); DRY=1 prints the plan, SLURM="partition --account=name" trains on a cluster first
+	$(if $(SLURM),$(if $(DRY),,$(run) -m reproduce data --profile paper $(IDS)))
+	$(if $(SLURM),$(if $(DRY),,$(run) -m reproduce sweep --profile paper --slurm "$(SLURM)" $(IDS)))
+	$(run) -m reproduce $(if $(DRY),plan --profile paper,run --profile paper --jobs $(JOBS))$(if $(IDS), $(IDS))
 
 test:  ## lint, replay of the committed notebooks, stored numbers, unit tests; IDS=<paper> for one paper
 	$(run) -m reproduce test --jobs $(JOBS) $(IDS)

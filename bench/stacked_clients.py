@@ -7,8 +7,7 @@ MS-PAFL: 325 records of Adult for each client (clients share records, for Adult 
 batches of b = 5, noise and clip, every client takes part in every round. DDP-SA: three records for
 each client, distributed Laplace noise, shares over three servers in this process.
 
-The aim is a peak below 2 GiB at 10^5 clients. Measured on two busy cores of an AMD EPYC: MS-PAFL 1,222 MiB
-and 0.8 processor seconds a round, DDP-SA 489 MiB and 1.7 processor seconds a round.
+The aim is a peak below 2 GiB at 10^5 clients; docs/several-machines.md says what was measured.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """A Flower federation on this machine: certificates, keys, SuperLink, SuperNodes, and runs of the app.
 
     python apps/flower/federation.py [algorithm ...] [--rounds n] [--clients n] [--servers m] [--seed n]
+    python apps/flower/federation.py --prepare
 
-Makes Flower's environment in build/flower where there is none. Every algorithm is started by
-`flwr run`; its model is compared with the simulator's, and seconds a round are printed for both. The
+Makes Flower's environment in build/flower where there is none; with --prepare that is all. Every algorithm is
+started by `flwr run`; its model is compared with the simulator's, and seconds a round are printed for both. The
 exit status is 1 where a model is farther than 1e-9 from the simulator's.
 """
 
@@ -285,6 +286,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("algorithms", nargs="*", metavar="algorithm", help=", ".join(ALGORITHMS))
     for name, default in (("rounds", 10), ("clients", 3), ("servers", 2), ("seed", 0)):
         parser.add_argument(f"--{name}", type=int, default=default, help=f"({default})")
+    parser.add_argument("--prepare", action="store_true", help="only make Flower's environment")
     given = parser.parse_args(arguments)
     chosen = given.algorithms or ALGORITHMS
     if unknown := set(chosen) - set(ALGORITHMS):
@@ -292,6 +294,8 @@ def main(arguments: list[str] | None = None) -> int:
             f"algorithm must be one of {', '.join(ALGORITHMS)}, got {sorted(unknown)[0]!r}"
         )
     python = environment()
+    if given.prepare:
+        return 0
     rows, place = [], Path(tempfile.mkdtemp(prefix="federation-", dir=ROOT / "build/flower"))
     servers = given.servers if "ddpsa" in chosen else 0
     with Federation(python, place, given.clients, servers) as federation:

@@ -37,10 +37,11 @@ def recovered(transcript, vectors):
     found = np.array(
         [np.isin([*e.ravel(), *r.ravel().view(np.uint64)], words).any() for e, r in vectors]
     )
-    stream = np.empty(1, np.uint64)
-    for key in np.unique(windows(transcript, 16), axis=0):
+    keys = np.unique(windows(transcript, 16), axis=0)
+    streams = np.empty((len(keys), 1), np.uint64)
+    for key, stream in zip(keys, streams, strict=True):
         KeyStream(key, ddpsa.ENCODING.ring).fill(stream)
-        found |= np.isin(first - stream, words)
+    found |= np.isin(first - streams, words).any(axis=0)
     return int(found.sum())
 
 

@@ -62,7 +62,9 @@ def test_help_explains_every_target():
         (["all", "JOBS=3"], "run --profile quick --jobs 3"),
         (["all", "PROFILE=desk", "JOBS=3"], "run --profile desk --jobs 3"),
         (["paper", "JOBS=1"], "run --profile paper --jobs 1"),
+        (["paper", "JOBS=1", "IDS=pmsfl"], "run --profile paper --jobs 1 pmsfl"),
         (["paper", "DRY=1"], "plan --profile paper"),
+        (["paper", "DRY=1", "SLURM=gpu", "IDS=pmsfl/fig6"], "plan --profile paper pmsfl/fig6"),
         (
             ["fig/random_participation/fig1", "JOBS=1"],
             "run --profile quick --jobs 1 random_participation/fig1",
@@ -108,6 +110,15 @@ def test_faults():
     told = make("-n", "faults", "FULL=1", "SECONDS=9", "SEED=3").strip()
     assert told.endswith("bench/faults.py --full --seconds 9 --seed 3")
     assert make("-n", "faults").strip().endswith("bench/faults.py")
+
+
+def test_one_command_gets_the_paper_profile_from_a_cluster():
+    told = make("-n", "paper", "JOBS=1", "SLURM=gpu --account=lab", "IDS=pmsfl").splitlines()
+    assert [line.strip().removeprefix("sh reproduce/python.sh -m reproduce ") for line in told] == [
+        "data --profile paper pmsfl",
+        'sweep --profile paper --slurm "gpu --account=lab" pmsfl',
+        "run --profile paper --jobs 1 pmsfl",
+    ]
 
 
 def test_slurm():
