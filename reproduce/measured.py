@@ -5,15 +5,18 @@ measurement in `reproduce/measured/<paper>/<id>.json` (`Workbook.measured`). The
 of a run goes to `build/measured/`. Machines differ in speed, but operations should keep their
 proportions: each entry is divided by the total of its own run, or by an entry that is named, and the
 quotients are compared. `python -m reproduce.measured` prints that comparison for every fresh
-measurement; it fails where a quotient departs by more than the factor that the notebook states.
+measurement; it fails where a quotient departs by more than the factor that the notebook states. On
+a machine that was busy with other work, proportions say little: the departure is told and does not
+fail.
 
-A file maps each name to `value` (numbers in mappings and lists), `factor`, `per` and `of`, the figure
-that keeps the measurement where it is another. A list of
+A file maps each name to `value` (numbers in mappings and lists), `factor`, `per`, `of`, the figure
+that keeps the measurement where it is another, and in a fresh one `load`. A list of
 numbers, the repeats of one measurement, counts as one entry: its median.
 """
 
 from __future__ import annotations
 
+import os
 import statistics
 import sys
 from collections.abc import Iterator, Mapping
@@ -27,6 +30,16 @@ from reproduce.destination import Destination
 
 FRESH = "REPRO_MEASURED_FRESH"
 """The variable that makes a notebook show what it has just measured; set by `make references`."""
+
+BUSY = 2.0
+"""Processes that wanted each core, above which a measurement is not judged."""
+
+
+def load() -> float:
+    """Processes that wanted each core in the last minute; 0.0 where the system does not say."""
+    if not hasattr(os, "getloadavg"):
+        return 0.0
+    return round(os.getloadavg()[0] / (os.cpu_count() or 1), 1)
 
 
 def committed_path(figure_id: str) -> Path:
@@ -117,13 +130,16 @@ def report(figure_id: str) -> bool:
             good = False
             continue
         within = worst <= allowed
+        busy = not within and (told := entry.get("load", 0.0)) > BUSY
         at = f" at {place}" if place else ""
         end = "" if within else f"; make references IDS={owner} renews the committed ones"
+        if busy:
+            end = f"; not counted, {told:g} processes wanted each core: make fig/{figure_id} again"
         print(
             f"{where}: proportions {'within' if within else 'beyond'} a factor {allowed:g} of the "
             f"committed ones (at most {worst:.3g}{at}){end}"
         )
-        good &= within
+        good &= within or busy
     return good
 
 

@@ -196,7 +196,8 @@ class Workbook(Verdicts):
             raise WorkbookError(f"{self.id}: measured {name!r}: {problem}") from None
         if not factor > 1:
             raise WorkbookError(f"{self.id}: measured {name!r}: factor must be > 1, got {factor!r}")
-        self._measured[name] = {"value": value, "factor": factor, "per": per}
+        found = {"value": value, "factor": factor, "per": per, "load": measured.load()}
+        self._measured[name] = found
         if of:
             self._measured[name]["of"] = of
         measured.keep(self._files.measured, self._measured)

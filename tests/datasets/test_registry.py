@@ -221,7 +221,8 @@ def test_what_the_server_sends_must_have_the_checksum(place, server):
 
 def test_no_network(place):
     listing = book(place, url="http://127.0.0.1:9/blob.bin")
-    with pytest.raises(DataError, match="download of http://127.0.0.1:9/blob.bin failed") as error:
+    told = r"download of http://127.0.0.1:9/blob.bin failed \(Connection refused\); run again"
+    with pytest.raises(DataError, match=told) as error:
         fetch("blob", listing)
     one_line(error)
 

@@ -184,6 +184,9 @@ def test_evaluating_changes_nothing_and_keeps_the_scores():
     train(watched, x, y, SIZES, settings(), 1, loss=squared_error, watch=scores, watch_every=5)
     assert torch.equal(weights(plain), weights(watched)) and watched.training
     assert [row["round"] for row in scores.history] == [5, 10, 12]
+    assert repr(scores).startswith(
+        "<Evaluation: 3 rows in history, the last {'round': 12, 'error': "
+    )
     assert scores.history[-1]["error"] == float(squared_error(watched.eval()(x), y).mean().detach())
 
 

@@ -1,6 +1,7 @@
 """The parameter server against servers that misbehave, and the commands that start them by hand."""
 
 import os
+import queue
 import re
 import socket
 import subprocess
@@ -27,6 +28,8 @@ from repro.secagg.__main__ import main
 from repro.secagg.certificates import PARAMETERS, client_name, context, server_name
 from repro.secagg.channel import ChannelError, connect
 from repro.secagg.frames import Kind, Order
+from repro.secagg.parameter_server import ParameterServer
+from repro.secagg.server import IntermediateServer
 
 PATIENCE = 20.0
 LOOPBACK = "127.0.0.1:0"
@@ -366,6 +369,33 @@ def test_servers_outlive_the_parameter_server(keys, commands):
         done = session.round(values)
         assert done.number == 4 and done.total.tolist() == [2.0, 2.0]
     held.close()
+
+
+def test_a_server_that_is_started_first_says_that_it_tries_again_and_when_it_is_connected(keys):
+    """It tries every quarter of a second; nothing here depends on how often."""
+    held = socket.socket()
+    held.bind(("127.0.0.1", 0))  # and nobody listens
+    common = {"clients": 2, "ring": Z64, "time_limit": PATIENCE}
+    listener = socket.create_server(("127.0.0.1", 0))
+    lines = queue.Queue()
+
+    class Heard(IntermediateServer):
+        def log(self, text):
+            lines.put(text)
+
+    Heard(0, keys, listener, parameters=held.getsockname(), **common)
+    assert re.search("does not answer: .*; trying again until it does", lines.get(timeout=PATIENCE))
+    held.listen()
+    parameters = ParameterServer(keys, held, servers=2, **common)
+    threading.Thread(target=parameters.run, daemon=True).start()
+    assert lines.get(timeout=PATIENCE) == "connected with parameters"
+
+
+def test_check_says_which_certificates_it_needs(capsys):
+    with pytest.raises(SystemExit):
+        main(["check", "--help"])
+    told = " ".join(capsys.readouterr().out.split())
+    assert "authority.pem and the certificates of the operator and of all clients" in told
 
 
 @pytest.mark.parametrize(

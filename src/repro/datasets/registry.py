@@ -204,6 +204,18 @@ def _measured(path: Path) -> tuple[int, str]:
     return size, running.hexdigest()
 
 
+def _innermost(problem: BaseException) -> str:
+    """The first line of what lies at the bottom of an error of requests, such as "Connection refused"."""
+    while inner := next((one for one in problem.args if isinstance(one, BaseException)), None):
+        problem = inner
+    if isinstance(reason := getattr(problem, "reason", None), BaseException):
+        return _innermost(reason)
+    while cause := problem.__cause__:
+        problem = cause
+    said = getattr(problem, "strerror", None) or str(problem)
+    return said.splitlines()[0] if said else type(problem).__name__
+
+
 def _download(wanted: Entry, looked: str) -> Path:
     """Download through pooch, which checks the sum before the file gets its final name."""
     import pooch
@@ -220,9 +232,8 @@ def _download(wanted: Entry, looked: str) -> Path:
             downloader=_Resuming(wanted),
         )
     except requests.RequestException as problem:
-        reason = str(problem).splitlines()[0] if str(problem) else type(problem).__name__
         raise DataError(
-            f"{looked}, and the download of {wanted.url} failed ({reason}); run again to resume, "
+            f"{looked}, and the download of {wanted.url} failed ({_innermost(problem)}); run again to resume, "
             f"or put the file ({wanted.bytes:,} bytes, sha256 {wanted.sha256}) into {paths.CACHE}"
         ) from problem
     except ValueError as problem:  # pooch: the sum does not match; it has removed what came

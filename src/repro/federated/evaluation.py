@@ -65,6 +65,11 @@ class Evaluation:
         if self._progress and sys.stderr.isatty():
             self._show(scores)
 
+    def __repr__(self) -> str:
+        """How many evaluations there were, and the last one."""
+        last = f", the last {self.history[-1]}" if self.history else ""
+        return f"<Evaluation: {len(self.history)} rows in history{last}>"
+
     def _scores(self) -> dict[str, float]:
         modes = {module: module.training for module in self._model.modules()}
         with ExitStack() as stack:

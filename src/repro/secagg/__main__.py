@@ -197,8 +197,10 @@ def _parser() -> argparse.ArgumentParser:
             "(default: every client has connections of its own)",
         )
 
-    def node(one: argparse.ArgumentParser, listens: bool) -> None:
-        one.add_argument("--folder", required=True, help="with authority.pem and own certificates")
+    def node(
+        one: argparse.ArgumentParser, listens: bool, holds: str = "the party's own certificate"
+    ) -> None:
+        one.add_argument("--folder", required=True, help=f"with authority.pem and {holds}")
         one.add_argument(
             "--modulus",
             type=_ring,
@@ -263,7 +265,7 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--parameters", help="the parameter server", **where)
     one.add_argument("--servers", nargs="*", help="the intermediate servers, in order", **where)
     one.add_argument("--size", type=int, default=1000, help="numbers in a vector (default: 1000)")
-    node(one, listens=False)
+    node(one, listens=False, holds="the certificates of the operator and of all clients")
     return parser
 
 

@@ -109,8 +109,11 @@ class Node:
                     channel = connect(address, tls, self.name, PARAMETERS, self.time_limit)
                 except ChannelError as problem:
                     if str(problem) != told:
-                        self.log(told := str(problem))
+                        told = str(problem)
+                        self.log(f"{told}; trying again until it does")
                 else:
+                    if told:
+                        self.log(f"connected with {PARAMETERS}")
                     told = ""
                     channel.probe_after = self.time_limit
                     self._serve(channel)
