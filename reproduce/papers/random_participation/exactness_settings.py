@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 
-from repro.accounting import RandomParticipation
+from repro.accounting.random_participation.mechanisms import CountRevealed
 from reproduce.papers.random_participation.exactness import one_other, right_up_to, wrong_from
 from reproduce.papers.random_participation.quadrature import oblique_delta
 
@@ -29,7 +29,7 @@ def one_other_rows() -> pd.DataFrame:
     Returns:
         one row a setting and direction: the cosine of that data set, the closed form (nan where it
         does not apply), what the data set leaks by quadrature, the largest leak over 46 angles, and
-        the bound "upper".
+        the repaired theorem.
     """
     cosines = np.round(np.cos(np.linspace(0, np.pi, 46)), 12)
     rows = []
@@ -39,7 +39,7 @@ def one_other_rows() -> pd.DataFrame:
         at = {"d": 1, "p": p, "q": q, "sigma": sigma}
         formula, cosine = one_other(epsilon, direction, p=p, q=q, sigma=sigma)
         cosine = np.clip(cosine, -1, 1)
-        mechanism = RandomParticipation(sigma, p=p, q=q, samples_per_client=1)
+        mechanism = CountRevealed(sigma, p=p, q=q, samples_per_client=1)
         rows.append(
             {
                 "p": p,
@@ -74,8 +74,7 @@ def printed_right_rows(sigma: float) -> pd.DataFrame:
         right, wrong = right_up_to(epsilon, **at), wrong_from(epsilon, **at)
         high = min(1.0, 1.1 * wrong)
         inside, outside = (
-            RandomParticipation(sigma, p=p, q=0.1, samples_per_client=d)
-            for p in (0.95 * right, high)
+            CountRevealed(sigma, p=p, q=0.1, samples_per_client=d) for p in (0.95 * right, high)
         )
         printed = outside.delta(epsilon, method="paper")
         leak = max(oblique_delta(epsilon, "remove", **at, p=high, cosine=one) for one in cosines)
