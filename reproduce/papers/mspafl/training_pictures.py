@@ -29,7 +29,9 @@ _SHORT = {"one_label": "one label", "shuffled": "both labels"}
 def accuracy_panels(
     curves: Curves, rounds: Sequence[int], p: Sequence[float], rate: float, majority: float
 ) -> Figure:
-    """Accuracy against rounds in (a), (b), final accuracy in (c), (d), differences in (e).
+    """Accuracy against rounds in (a), what replacement changes in (b), final accuracy in (c), (d), differences in (e).
+
+    The paper's two panels, without and with replacement, are one here: their curves cover each other.
 
     Args:
         curves: runs by split and replacement.
@@ -42,12 +44,14 @@ def accuracy_panels(
     above, middle, below = figure.subfigures(3, 1, height_ratios=[1.0, 1.0, 0.85])
     top = above.subplots(1, 2)
     limits = _limits([one["accuracy"][:, 1:].mean(axis=0) for one in _shown(curves)] + [majority])
-    titles = ("(a) without replacement (WOR)", "(b) with replacement (WR)")
-    for k, (axis, title) in enumerate(zip(top, titles, strict=True)):
-        axis.set(title=title, xlabel="round", ylim=limits, xlim=(0, rounds[-1]))
-        _against_rounds(axis, curves["one_label", bool(k)], rounds, p, rate, majority)
-        if not k:
-            axis.set_ylabel("test accuracy, one label")
+    one, other = (curves["one_label", again] for again in (False, True))
+    top[0].set(title="(a) lines: WOR; hollow: WR", ylim=limits, ylabel="test accuracy, one label")
+    _against_rounds(top[0], one, rounds, p, rate, majority)
+    _hollow(top[0], other, rounds, p, rate)
+    top[1].set(title="(b) WR minus WOR, each seed", ylabel="points")
+    _changes(top[1], one, other, rounds, p, rate)
+    for axis in top:
+        axis.set(xlabel="round", xlim=(0, rounds[-1]))
     pair = middle.subplots(1, 2)
     wide = _limits(_reaches(curves))
     for k, split in enumerate(SPLITS):
@@ -105,6 +109,34 @@ def _against_rounds(
         ends[f"p = {x:g}: {100 * last:.1f}"] = last, style.line(k)["color"]
     ends[f"majority: {100 * majority:.1f}"] = majority, style.MUTED
     axis.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
+    end_labels(axis, ends)
+
+
+def _hollow(axis: Axes, runs: Runs, rounds: Sequence[int], p: Sequence[float], rate: float) -> None:
+    """The means of MS-PAFL as hollow marks, at the places that lines leave free."""
+    for k, x in enumerate(p):
+        mean = runs["mspafl", x, rate]["accuracy"][:, 1:].mean(axis=0)
+        look = style.line(k)
+        axis.plot(
+            rounds[1:], mean, look["marker"], color=look["color"], mfc="none", ms=5.5, mew=0.9
+        )
+
+
+def _changes(
+    axis: Axes, one: Runs, other: Runs, rounds: Sequence[int], p: Sequence[float], rate: float
+) -> None:
+    """What drawing with replacement adds, in points: the mean over seeds, and every seed."""
+    ends = {}
+    axis.axhline(0, color="black", lw=0.8)
+    for k, x in enumerate(p):
+        both = [runs["mspafl", x, rate]["accuracy"][:, 1:] for runs in (other, one)]
+        change, look = 100 * (both[0] - both[1]), style.line(k)
+        axis.plot(rounds[1:], change.T, color=look["color"], ls="-", lw=0.5, alpha=0.5)
+        style.curve(axis, rounds[1:], change.mean(axis=0), k, marks=5)
+        ends[f"p = {x:g}: {100 * float((final(both[0]) - final(both[1])).mean()):+.2f}"] = (
+            float(change[:, -1].mean()),
+            look["color"],
+        )
     end_labels(axis, ends)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from repro.accounting import ModelSplitting, PoissonGaussian, compose
+from reproduce.papers.partitioning.public_start import PRIVATE
 from reproduce.papers.statistics import Answer, Comparisons
 
 PAPER_MODELS = ("resnet101", "wrn_40_4")
@@ -108,6 +109,9 @@ def reduction(parameters: Mapping[str, Any], results: list[Mapping[str, Any]]) -
             f"{data}; every seed pretrains a model of its own"
         )
     held = parameters["records"]
+    if parameters["data"] == "cifar_public":
+        held = PRIVATE
+        data += "; CIFAR-100 and the other images are public; one pretrained model for all seeds"
     return (
         f"{data}; networks of {' and '.join(f'{size:,}' for size in sizes)} parameters in place of "
         f"ResNet-101 and WideResNet-40-4; {parameters['iterations']} iterations"

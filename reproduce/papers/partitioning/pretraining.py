@@ -104,7 +104,7 @@ def pretrained(
     """
     start = build_residual(name, classes=data.classes, seed=seed).to(data.images.device)
     path = paths.RUNS / ".pretrained" / f"{_key(name, data, settings, seed)}.pt"
-    with _locked(path):
+    with locked(path):
         if not path.exists():
             found = _pretrain(start, data, settings, seed)
             with replacing(path) as scratch:
@@ -170,7 +170,7 @@ def _key(name: str, data: Data, settings: Pretraining, seed: int) -> str:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
     """Let one process at a time work at `path`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path.with_suffix(".lock"), "w") as stream:

@@ -11,6 +11,7 @@ import torch
 
 from repro._validate import choice, integer
 from repro.datasets import Dataset, load_cifar10, load_digits, load_emnist_byclass
+from repro.datasets.cifar import load_cifar100
 from repro.federated.participation import BalancedIterations, PoissonIterations
 from repro.federated.partitioning.algorithms import (
     NoisyDescent,
@@ -26,6 +27,7 @@ from repro.models import count_parameters, evaluate
 from repro.models.residual import build_residual
 from reproduce.papers.partitioning.letters import as_private, as_public
 from reproduce.papers.partitioning.pretraining import Data, Pretraining, halves, pretrained
+from reproduce.papers.partitioning.public_start import public_start, split
 from reproduce.papers.training_input import check_keys, tensors
 
 #: What no profile of tables 1 and 2 and section 4.2 varies, unless its parameters say so. Eight
@@ -48,8 +50,9 @@ def partitioning_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
     """One training run of Algorithm 1, central or federated: test accuracy against iterations.
 
     Args:
-        config: JSON-able, all keys required. "data" ("digits", "cifar_subset" or "cifar"), "model"
-            (a name for `build_residual`), "device" ("cpu", or "auto": a GPU where there is one),
+        config: JSON-able, all keys required. "data" ("digits", "letters", "cifar_subset",
+            "cifar_public": `public_start`, or "cifar"), "model" (a name for `build_residual`),
+            "device" ("cpu", or "auto": a GPU where there is one),
             "memory" (MiB that a chunk may take); "start" ("pretrained": on one half of the data, by
             "pretrain_classes", "pretrain_target", "pretrain_epochs", "pretrain_batch",
             "pretrain_rate", "pretrain_drop" and "augment", the private training being on the other half; "scratch":
@@ -101,7 +104,13 @@ def partitioning_run(config: dict[str, Any], seed: int) -> dict[str, Any]:
             len(training.classes),
             training.sha256,
         )
-        net, reached = pretrained(config["model"], data, _pretraining(config), for_start)
+        settings = _pretraining(config)
+        if config["data"] == "cifar_public":
+            wide = load_cifar100("train", "subset")
+            first = tensors(wide, np.arange(len(wide)), device)
+            net, reached = public_start(config["model"], data, first, settings)
+        else:
+            net, reached = pretrained(config["model"], data, settings, for_start)
     else:
         net = build_residual(config["model"], classes=len(training.classes), seed=for_start)
         net = net.to(device)
@@ -281,11 +290,14 @@ def _held(records: int, available: int) -> int:
 
 def _load(data: str) -> tuple[Dataset, Dataset, Dataset | None]:
     """Data to train on, to test on, and public data where they are not a half of the former."""
-    names = ("digits", "letters", "cifar_subset", "cifar")
+    names = ("digits", "letters", "cifar_subset", "cifar_public", "cifar")
     if choice("data", data, names) == "digits":
         return load_digits("train"), load_digits("test"), None
     if data == "letters":
         characters, test = (load_emnist_byclass(part, "embedded") for part in ("train", "test"))
         return as_private(characters), as_private(test), as_public(characters)
+    if data == "cifar_public":
+        public, private = split(load_cifar10("train", "subset"))
+        return private, load_cifar10("test", "subset"), public
     version = "subset" if data == "cifar_subset" else "official"
     return load_cifar10("train", version), load_cifar10("test", version), None

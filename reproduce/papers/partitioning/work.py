@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from repro.models.residual import build_residual
+from reproduce.papers.partitioning.public_start import FIRST, PRIVATE
 from reproduce.papers.run_work import FLOAT, MIB, NetworkCost, network_cost
 from reproduce.work import Work
 
@@ -14,11 +15,13 @@ SETS = {
     "digits": ((1, 8, 8), 1_440, 357, 0),
     "letters": ((1, 14, 14), 8_697, 1_476, 1_431),
     "cifar_subset": ((3, 32, 32), 18_000, 4_000, 0),
+    "cifar_public": ((3, 32, 32), PRIVATE, 4_000, 17_000),
     "cifar": ((3, 32, 32), 50_000, 10_000, 0),
 }
 """Shape, training and test images of each data set, and public ones where these are no half of the former."""
 
 CLASSES = 10
+FIRST_IMAGES = 10_000  # of CIFAR-100, before "cifar_public"
 
 
 def training(config: Mapping[str, Any]) -> Work:
@@ -38,12 +41,15 @@ def training(config: Mapping[str, Any]) -> Work:
     steps = config["participations"] * private * local * cost.training
     shown = (images // 2 if half else public) * config["pretrain_classes"] / CLASSES
     epoch = shown * cost.training + tested * cost.forward
+    first = FIRST * FIRST_IMAGES * cost.training if config["data"] == "cifar_public" else 0.0
     pixels = shape[0] * shape[1] * shape[2]
     copies = 6  # weights, gradients, momentum, noise, their sum, the sum of a chunk
     mib = (2 * (images + tested) * pixels + copies * FLOAT * cost.parameters) / MIB
     return Work(
         least=steps / config["submodels"] + evaluation,
-        most=steps + evaluation + (config["pretrain_epochs"] * epoch if pretrained else 0.0),
+        most=steps
+        + evaluation
+        + (first + config["pretrain_epochs"] * epoch if pretrained else 0.0),
         mib=mib + config["memory"],
     )
 

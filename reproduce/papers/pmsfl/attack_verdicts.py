@@ -3,7 +3,10 @@
 The deciding measure is the likeness ("margin" of `image_quality`): how much nearer the features of a
 reconstruction are to its own original than to the other images, 1 for the image itself, 0 for an
 attack that reveals nothing. The units of the comparisons are images, those of all runs: intervals speak of
-other images, and of other networks only as far as several were attacked. Every answer says how many.
+other images of the networks at hand. That decides whether an attack reveals something, for which one
+network is enough. That noise hides, or that one attack or method reveals more than another, is said of all
+networks: with fewer than `ENOUGH` it stays undecided, and from so many on a network's mean is the unit.
+Every answer says how many images and networks there are.
 """
 
 from __future__ import annotations
@@ -16,12 +19,17 @@ from numpy.typing import NDArray
 
 from reproduce.papers.pmsfl import compare
 from reproduce.papers.pmsfl.attack_runs import STAGES
-from reproduce.papers.statistics import Answer, Comparisons, interval
+from reproduce.papers.statistics import ENOUGH, Answer, Comparisons, interval
 
 Attacks = Mapping[str, compare.Measures]
 
 VISIBLE = 20.0
 """PSNR in dB above which an image counts as reconstructed completely."""
+
+_HIDING = ("hidden-at-0-1", "still-0-1", "record")
+"""Claims that noise hides all: one network can refute them, and does not confirm them."""
+_COMPARING = ("gradients", "mitigates", "like-0-1-first", "like-0-1", "like-0-1-informed", "bits")
+"""Claims about two attacks or methods."""
 
 
 def noise_answers(
@@ -45,25 +53,27 @@ def noise_answers(
     """
     high, low = max(budgets), min(budgets)
     like = {name: one["margin"] for name, one in attacks.items()}
+    means = {name: _units_of_networks(one, networks) for name, one in like.items()}
     nothing = like[compare.NOTHING]
     found = Comparisons(margin)
     found.ahead("limited-at-5", _over({f"ε = {high:g}": like[f"dp {high:g}"]}, nothing))
     larger = {f"ε = {e:g}": like[f"dp {e:g}"] for e in budgets if e > low}
     if larger:
         found.ahead("only-0-1", _over(larger, nothing))
-    found.alike("hidden-at-0-1", _over({f"ε = {low:g}": like[f"dp {low:g}"]}, nothing))
-    late = {f"ε = {low:g}, {copies} copies": like[f"dp {low:g}, median of many rounds"]}
-    found.alike("still-0-1", _over(late, nothing))
-    whole = {f"ε = {high:g} for the record": like[f"dp {high:g}, whole record"]}
-    found.alike("record", _over(whole, nothing))
+    unseen = means[compare.NOTHING]
+    found.alike("hidden-at-0-1", _over({f"ε = {low:g}": means[f"dp {low:g}"]}, unseen))
+    late = {f"ε = {low:g}, {copies} copies": means[f"dp {low:g}, median of many rounds"]}
+    found.alike("still-0-1", _over(late, unseen))
+    whole = {f"ε = {high:g} for the record": means[f"dp {high:g}, whole record"]}
+    found.alike("record", _over(whole, unseen))
     more = {
-        f"{title}, with - without gradients": (like[f"{name}, gradients"], like[name])
+        f"{title}, with - without gradients": (means[f"{name}, gradients"], means[name])
         for title, name in (("SplitFed", "splitfed"), (f"ε = {high:g}", f"dp {high:g}"))
         if f"{name}, gradients" in like
     }
     if more:
         found.ahead("gradients", more)
-    answers = found.answers()
+    answers = _told_of_all(found.answers(), networks)
     units = _units(len(nothing), networks)
     hints = {
         "still-0-1": f"{copies} copies with fresh noise have the variance of a budget of "
@@ -109,7 +119,7 @@ def mask_answers(
     start, end = STAGES
     if f"pmsfl, {start}, mean mask" not in attacks:
         return {}
-    like = {name: one["margin"] for name, one in attacks.items()}
+    like = {name: _units_of_networks(one["margin"], networks) for name, one in attacks.items()}
     noisy, trained = like[f"dp {budget:g}"], like[f"pmsfl, {end}, mean mask"]
     against = f"ε = {budget:g}"
     found = Comparisons(margin)
@@ -127,9 +137,10 @@ def mask_answers(
         "like-0-1-informed": "the server knows the probabilities and can infer the rest of the mask from "
         "one batch",
     }
-    units = _units(len(noisy), networks)
+    units = _units(len(attacks["splitfed"]["margin"]), networks)
     answers = {
-        claim: _because(one, units, hints.get(claim, "")) for claim, one in found.answers().items()
+        claim: _because(one, units, hints.get(claim, ""))
+        for claim, one in _told_of_all(found.answers(), networks).items()
     }
     kept = bool((entropy[:, -1] > entropy[:, 0] / 2).all())
     told = f"{entropy[:, 0].mean():.2f} bits per weight at the start, {bits:.2f} after "
@@ -145,6 +156,24 @@ def mask_answers(
 
 def _over(ones: Mapping[str, NDArray], nothing: NDArray) -> dict[str, tuple[NDArray, NDArray]]:
     return {f"{name} - no observation": (one, nothing) for name, one in ones.items()}
+
+
+def _units_of_networks(values: NDArray, networks: int) -> NDArray:
+    """Means over the images of each network where there are enough networks, else the images."""
+    return values.reshape(networks, -1).mean(axis=1) if networks >= ENOUGH else values
+
+
+def _told_of_all(answers: Mapping[str, Answer], networks: int) -> dict[str, Answer]:
+    """Leaves open what these networks cannot tell about others."""
+    if networks >= ENOUGH:
+        return dict(answers)
+    few = f"{networks} network{'s' if networks > 1 else ''} attacked, {ENOUGH} are needed to tell of others"
+    return {
+        claim: Answer(None, one.text, few)
+        if (claim in _COMPARING and one.holds is not None) or (claim in _HIDING and one.holds)
+        else one
+        for claim, one in answers.items()
+    }
 
 
 def _units(images: int, networks: int) -> str:

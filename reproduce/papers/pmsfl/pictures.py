@@ -136,8 +136,10 @@ def training_and_bytes(
         trivial: accuracy of each client's most frequent label.
         papers: name -> the paper's final accuracy, in [0, 1].
     """
-    fig, axes = plt.subplots(2, 2, figsize=(PAGE, 6.0), gridspec_kw={"width_ratios": [1.15, 1]})
-    curves, bars, stuck, rows = axes.ravel()
+    fig = plt.figure(figsize=(PAGE, 7.6))
+    above, middle, below = fig.subfigures(3, 1, height_ratios=[1.15, 1, 1.1])
+    curves, rows = above.add_subplot(), below.add_subplot()
+    stuck, bars = middle.subplots(1, 2, gridspec_kw={"width_ratios": [1.4, 1]})
     _accuracy_curves(curves, evaluated, accuracy, labels, trivial, papers)
     size = np.array(list(uploads.values())) / 1e6
     places = np.arange(len(size))
@@ -146,23 +148,23 @@ def training_and_bytes(
         bars.text(value + 0.03 * size.max(), y, f"{value:.2f} MB", va="center", fontsize=8)
     bars.set_yticks(places, list(uploads), fontsize=8)
     bars.invert_yaxis()
-    bars.set(xlabel="upload of the model, MB", xlim=(0, 1.35 * size.max()))
-    bars.set_title("(b) uploads, paper's network", fontsize=9.5)
+    bars.set(xlabel="upload of the model, MB", xlim=(0, 1.5 * size.max()))
+    bars.set_title("(c) uploads, paper's network", fontsize=9.5)
     for k, name in enumerate(("shared, not kept", "not kept", "pmsfl")):
         style.mean_and_spread(stuck, evaluated, frozen[name], k, label=labels[name])
     stuck.plot(drift, color="black", linewidth=0.9, linestyle=":", label="drift without training")
     stuck.set(xlabel="round", ylabel="probabilities at 0 or 1", ylim=(-0.03, 1.03))
-    stuck.set_title("(c) masks that are random no more", fontsize=9.5)
+    stuck.set_title("(b) masks that are random no more", fontsize=9.5)
     stuck.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
     stuck.legend(fontsize=7)
     for row, name in enumerate(labels):
         _interval_row(rows, final(accuracy[name][:, 1:]), row)
     rows.set_yticks(range(len(labels)), list(labels.values()), fontsize=7)
     rows.invert_yaxis()
-    rows.set(xlabel="accuracy, 95 % interval", xlim=(0, None))
+    rows.set(xlabel="accuracy, 95 % interval", xlim=(0, 1))
     rows.set_title("(d) all runs, at the end", fontsize=9.5)
     rows.xaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
-    for ax in axes.ravel():
+    for ax in (curves, stuck, bars, rows):
         ax.xaxis.label.set_fontsize(9)
         ax.yaxis.label.set_fontsize(9)
         ax.tick_params(axis="x", labelsize=8)
@@ -179,31 +181,49 @@ def _accuracy_curves(
     trivial: float,
     papers: Mapping[str, float],
 ) -> None:
-    """Panel (a) of figure 4: curves, controls, and the paper's final accuracies at the right edge."""
-    for k, name in enumerate(papers):
-        style.mean_and_spread(ax, evaluated, accuracy[name], k, label=labels[name])
-        ring = {"markerfacecolor": "none", "markeredgecolor": style.PALETTE[k], "markersize": 7}
-        mark = style.line(k)["marker"]
-        ax.plot(1.02 * evaluated[-1], papers[name], mark, clip_on=False, **ring)
-    if "fitted" in accuracy:
-        style.mean_and_spread(
-            ax,
-            evaluated,
-            accuracy["fitted"],
-            len(papers),
-            label=labels["fitted"].replace(", ", ",\n"),
-        )
-    alone = accuracy[CONTROL][:, -1].mean()
-    ax.axhline(alone, color=style.PALETTE[4], linestyle=style.DASHES[4], label="local only")
-    ax.axhline(trivial, color=style.MUTED, linestyle=style.DASHES[2], label="own majority")
-    ax.plot([], [], "o", markerfacecolor="none", markeredgecolor="black", label="paper, at its end")
-    ax.set(xlabel="round", ylabel="test accuracy", xlim=(0, 1.04 * evaluated[-1]))
+    """Panel (a) of figure 4: curves with their names at the right, the paper's final accuracies hollow."""
+    named = [*papers, *(["fitted"] if "fitted" in accuracy else [])]
+    ends = {}
+    for k, name in enumerate(named):
+        style.mean_and_spread(ax, evaluated, accuracy[name], k)
+        last, colour = float(accuracy[name][:, -1].mean()), style.PALETTE[k]
+        words = f"{labels[name]}: {last:.0%}"
+        if name in papers:
+            ring = {"markerfacecolor": "none", "markeredgecolor": colour, "markersize": 7}
+            mark = style.line(k)["marker"]
+            ax.plot(1.02 * evaluated[-1], papers[name], mark, clip_on=False, **ring)
+            words += f" (paper: {papers[name]:.0%})"
+        ends[words] = last, colour
+    alone = float(accuracy[CONTROL][:, -1].mean())
+    for words, height, colour, dash in (
+        ("local only", alone, style.PALETTE[4], style.DASHES[4]),
+        ("own majority", trivial, style.MUTED, style.DASHES[2]),
+    ):
+        ax.axhline(height, color=colour, linestyle=dash)
+        ends[f"{words}: {height:.0%}"] = height, colour
     top = max(c.max() for c in (*accuracy.values(), np.array([*papers.values()])))
-    ax.set_ylim(0, 1.55 * top)  # room for the legend
-    ax.set_yticks(np.arange(0, min(1.0, 1.55 * top) + 1e-9, 0.2 if top > 0.6 else 0.1))
-    ax.set_title("(a) accuracy", fontsize=9.5)
+    ax.set(xlabel="round", ylabel="test accuracy", xlim=(0, 1.04 * evaluated[-1]))
+    ax.set_ylim(0, 1.08 * top)
+    ax.set_title("(a) accuracy; hollow: the paper, at its end", fontsize=9.5)
     ax.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
-    ax.legend(fontsize=7, ncols=2, loc="upper left", columnspacing=1, handlelength=1.8)
+    heights = [height / (1.08 * top) for height, _ in ends.values()]
+    for place, (words, (_, colour)) in zip(_apart(heights, 0.075), ends.items(), strict=True):
+        ax.text(1.02, place, words, transform=ax.transAxes, color=colour, fontsize=8, va="center")
+
+
+def _apart(heights: Sequence[float], gap: float) -> NDArray:
+    """The heights in their order, moved as little as it takes until neighbours are `gap` apart."""
+    order = np.argsort(heights, kind="stable")
+    steps = gap * np.arange(len(order))
+    wanted = np.asarray(heights)[order] - steps
+    blocks: list[list[float]] = []
+    for one in wanted:  # pooled neighbours share the mean of what they wanted
+        blocks.append([one])
+        while len(blocks) > 1 and np.mean(blocks[-2]) > np.mean(blocks[-1]):
+            blocks[-2:] = [blocks[-2] + blocks[-1]]
+    placed = np.empty(len(order))
+    placed[order] = np.concatenate([np.full(len(b), np.mean(b)) for b in blocks]) + steps
+    return placed
 
 
 def agreement_and_ratio(

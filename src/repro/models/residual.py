@@ -60,6 +60,7 @@ ARCHITECTURES = {
     ),
     "wrn_40_4": Architecture(((6, 64, 1), (6, 128, 2), (6, 256, 2)), (16, 1), False, 16),
     "small_cifar": Architecture(((2, 24, 2), (10, 16, 2)), (16, 2), False, 8),
+    "medium_cifar": Architecture(((2, 64, 2), (10, 64, 2)), (32, 2), False, 8, convolutions=1),
     "small_digits": Architecture(
         ((1, 8, 1), (10, 12, 2)), (8, 1), False, 4, colours=1, pixels=(16, 0.305, 0.376)
     ),

@@ -90,11 +90,26 @@ def test_the_reasons_of_figure_2_speak_of_the_numbers_at_hand():
 def test_a_budget_of_a_whole_record_hides_the_images_or_the_reason_counts_its_activations():
     attacks = noise_attacks([5.0])
     attacks["dp 5, whole record"] = attacks[compare.NOTHING]
-    budgets = {"budgets": [5.0], "copies": 7, "record": 64, "networks": 1, "margin": 0.05}
+    budgets = {"budgets": [5.0], "copies": 7, "record": 64, "networks": 6, "margin": 0.05}
     assert attack_verdicts.noise_answers(attacks, **budgets)["record"].holds is True
+    few = attack_verdicts.noise_answers(attacks, **budgets | {"networks": 1})["record"]
+    assert few.holds is None and "1 network attacked, 5 are needed" in few.reason
     attacks["dp 5, whole record"] = attacks["splitfed"]
     found = attack_verdicts.noise_answers(attacks, **budgets)["record"]
     assert found.holds is not True and "64 activations" in found.reason
+
+
+def test_few_networks_leave_open_which_attack_reveals_more_and_still_show_what_one_reveals():
+    attacks = noise_attacks([5.0], gradients=True)
+    attacks["splitfed, gradients"] = {m: v + 0.5 for m, v in attacks["splitfed"].items()}
+    attacks["dp 5"] = {m: v + 9.0 for m, v in attacks[compare.NOTHING].items()}
+    attacks["dp 5, gradients"] = {m: v + 0.5 for m, v in attacks["dp 5"].items()}
+    of = {"budgets": [5.0], "copies": 7, "record": 64, "margin": 0.05}
+    few = attack_verdicts.noise_answers(attacks, **of, networks=2)
+    assert few["gradients"].holds is None and few["limited-at-5"].holds is True
+    assert few["hidden-at-0-1"].holds is False  # one network is enough to find a leak
+    many = attack_verdicts.noise_answers(attacks, **of, networks=6)
+    assert many["gradients"].holds is True and "6 networks" in many["gradients"].text
 
 
 def test_a_network_with_fewer_activations_a_pixel_decides_nothing_about_noise_that_hides():
