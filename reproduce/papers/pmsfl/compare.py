@@ -132,7 +132,7 @@ def table(attacks: Mapping[str, Measures], rows: Rows, batch: int) -> pd.DataFra
 def noise_rows(attacks: Mapping[str, Measures], epsilons: Sequence[float], seen: int) -> Rows:
     """Figure 2: every budget once, and the median of `seen` copies."""
     rows = {
-        "the paper's attack: one copy": {
+        "one copy, public images known": {
             "no noise": "splitfed",
             **{f"ε = {e:g}": f"dp {e:g}" for e in epsilons},
         },
@@ -148,7 +148,7 @@ def more_noise_rows(attacks: Mapping[str, Measures], epsilons: Sequence[float], 
     """Figure 2: the attacks that the picture leaves out."""
     largest = max(epsilons)
     rows = {
-        "one copy": {
+        "one copy, variants": {
             "SplitFed, no public images": "splitfed, no public images",
             "SplitFed, with gradients": "splitfed, gradients",
             **{f"ε = {e:g}, with gradients": f"dp {e:g}, gradients" for e in epsilons},
@@ -167,7 +167,7 @@ def mask_rows(attacks: Mapping[str, Measures], epsilon: float, config: Mapping[s
     """Figure 5: the paper's three under one attack, and PM-SFL under attackers who know of masks."""
     start, end = STAGES
     rows = {
-        "the paper's attack: one copy": {
+        "one copy, public images known": {
             "SplitFed": "splitfed",
             f"SplitFed-DP,\nε = {epsilon:g}": f"dp {epsilon:g}",
             "PM-SFL,\nfirst round": f"pmsfl, {start}, mean mask",

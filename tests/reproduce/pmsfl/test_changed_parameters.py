@@ -135,7 +135,7 @@ def test_figure_5_without_masks_or_with_few_rounds(rounds, masks):
     )
     rows = compare.mask_rows(attacks, 0.3, config)
     assert len(rows) == 2
-    assert (f"PM-SFL,\n{rounds} rounds" in rows["the paper's attack: one copy"]) == masks
+    assert (f"PM-SFL,\n{rounds} rounds" in rows["one copy, public images known"]) == masks
     if masks:
         told = stories.figure5(attacks, entropy, 0.3, 4)
         assert "from 4 copies" in told[1]
