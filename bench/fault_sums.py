@@ -317,7 +317,7 @@ class Servers(Cluster):
                 process.stdin.close()
                 process.stdout.close()
                 role, listener = self._roles[name]
-                super()._launch(name, list(role), listener)
+                self._begin(name, list(role), listener)
                 self.processes[name].stdout.readline()
 
     def close(self) -> None:
@@ -331,13 +331,17 @@ class Servers(Cluster):
         place = self.folder / f"{name}.log"
         if self._log == "full disk":
             place.symlink_to("/dev/full")
-        if self._log != "closed stderr":
-            super()._launch(name, role, listener)
-            return
-        os.mkfifo(place)
-        reader = os.open(place, os.O_RDONLY | os.O_NONBLOCK)
+        if self._log == "closed stderr":
+            os.mkfifo(place)
+        self._begin(name, role, listener)
+
+    def _begin(self, name: str, role: list[object], listener: socket.socket) -> None:
+        """Start a process; its pipe has a reader only until it is open, or to open it would wait."""
+        place = self.folder / f"{name}.log"
+        reader = os.open(place, os.O_RDONLY | os.O_NONBLOCK) if place.is_fifo() else None
         super()._launch(name, role, listener)
-        os.close(reader)
+        if reader is not None:
+            os.close(reader)
 
     def _status(self, name: str) -> str:
         return f"exit status {self.processes[name].returncode}"
