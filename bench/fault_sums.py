@@ -317,7 +317,7 @@ class Servers(Cluster):
                 process.stdin.close()
                 process.stdout.close()
                 role, listener = self._roles[name]
-                super()._launch(name, list(role), listener)
+                self._heard(name, list(role), listener)
                 self.processes[name].stdout.readline()
 
     def close(self) -> None:
@@ -331,11 +331,16 @@ class Servers(Cluster):
         place = self.folder / f"{name}.log"
         if self._log == "full disk":
             place.symlink_to("/dev/full")
+        if self._log == "closed stderr":
+            os.mkfifo(place)
+        self._heard(name, role, listener)
+
+    def _heard(self, name: str, role: list[object], listener: socket.socket) -> None:
+        """Start a process; a pipe has a reader until the process holds it, and none from then on."""
         if self._log != "closed stderr":
             super()._launch(name, role, listener)
             return
-        os.mkfifo(place)
-        reader = os.open(place, os.O_RDONLY | os.O_NONBLOCK)
+        reader = os.open(self.folder / f"{name}.log", os.O_RDONLY | os.O_NONBLOCK)
         super()._launch(name, role, listener)
         os.close(reader)
 
