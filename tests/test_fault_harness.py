@@ -138,9 +138,10 @@ def test_every_kind_of_fault_is_in_the_harness():
     assert {"full disk", "closed stderr"} <= set(fault_sums.LOGS)
 
 
-def test_a_killed_server_is_started_again_and_the_next_round_works():
+@pytest.mark.parametrize("log", ["full disk", "closed stderr"])
+def test_a_killed_server_is_started_again_and_the_next_round_works(log):
     """Also the parameter server, which begins at round 1 while the others have seen more."""
-    with fault_sums.Servers("full disk", clients=2, servers=2, time_limit=60.0) as cluster:
+    with fault_sums.Servers(log, clients=2, servers=2, time_limit=60.0) as cluster:
         assert cluster.round(np.ones((2, 3))).number == 1
         for name in ("parameters", "server-1"):
             victim = cluster.processes[name]
