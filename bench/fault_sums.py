@@ -342,8 +342,7 @@ class Servers(Cluster):
             return
         reader = os.open(self.folder / f"{name}.log", os.O_RDONLY | os.O_NONBLOCK)
         super()._launch(name, role, listener)
-        if reader is not None:
-            os.close(reader)
+        os.close(reader)
 
     def _status(self, name: str) -> str:
         return f"exit status {self.processes[name].returncode}"
