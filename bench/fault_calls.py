@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any
 
 import fault_recipes
+import fault_training
 import numpy as np
 
 import repro.accounting as accounting
@@ -96,7 +97,11 @@ class TooLong(Exception):
 
 
 def run(
-    seed: int, seconds: float, count: int | None = None, costly: int | None = None
+    seed: int,
+    seconds: float,
+    count: int | None = None,
+    costly: int | None = None,
+    each: bool = False,
 ) -> list[str]:
     """Call at random; the faults found, each with the call that shows it.
 
@@ -105,6 +110,7 @@ def run(
         seconds: after so many the part ends in any case.
         count: how many calls; with `costly`, how many of them take less than `COSTLY`. As many as fit if left out.
         costly: how many more calls take longer than that. Sources of the kind that lacks are preferred.
+        each: whether the calls of every source are printed, cheap and costly ones.
     """
     rng = random.Random(seed)
     every = sources()
@@ -138,6 +144,9 @@ def run(
         f"the longest took {longest:.1f} s",
         flush=True,
     )
+    if each:
+        for name, (cheap, dear) in history.items():
+            print(f"  {name}: {cheap - 1} + {dear - 1}", flush=True)
     return list(found.values())
 
 
@@ -153,7 +162,7 @@ def sources() -> dict[str, Callable[[random.Random], tuple[str, Callable[[], Any
     functions = {name: partial(_of_function, name=name, function=one) for name, one in public()}
     kinds = sorted(_mechanisms(), key=lambda kind: kind.__name__)
     mechanisms = {kind.__name__: partial(_of_mechanism, kind=kind) for kind in kinds}
-    return {**functions, **mechanisms, **fault_recipes.RECIPES}
+    return {**functions, **mechanisms, **fault_recipes.RECIPES, **fault_training.RECIPES}
 
 
 def public() -> Iterator[tuple[str, Callable[..., Any]]]:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import contextlib
 import io
 import random
-from collections.abc import Callable
 from typing import Any
 
 import dp_accounting as dp
 import numpy as np
 import torch
+from fault_values import JUNK, Call, picked, told
 from torch import nn
 
 import repro.accounting.__main__ as command
@@ -36,6 +36,9 @@ from repro.accounting import (
 from repro.attacks import one_run
 from repro.models import build
 from repro.secagg import (
+    Z32,
+    Z64,
+    ZP61,
     FixedPoint,
     Ring,
     discrete_laplace,
@@ -45,25 +48,10 @@ from repro.secagg import (
     share,
 )
 
-Call = tuple[str, Callable[[], Any]]
-JUNK = [None, "1", True, float("nan"), float("inf"), -1.0, 2**2000, [], [True], 1 + 2j, {}]
 SIGMA = [1e-6, 0.03, 0.3, 1.0, 3.0, 50.0, 1e6]
 RATE = [0.0, 1e-6, 1e-3, 0.1, 0.5, 1.0]
 DELTA = [1e-9, 1e-5, 0.1]
 FEW = [1, 2, 3, 10]
-
-
-def picked(rng: random.Random, every: float = 1 / 8, **values: list) -> dict[str, Any]:
-    """One of each argument's values; in one call of eight one of them is senseless."""
-    given = {name: rng.choice(each) for name, each in values.items()}
-    if rng.random() < every:
-        given[rng.choice(list(given))] = rng.choice(JUNK)
-    return given
-
-
-def told(name: str, given: dict[str, Any]) -> str:
-    """A call as text, short: numbers of thousands of digits are cut."""
-    return f"{name}({', '.join(f'{k}={repr(v)[:60]}' for k, v in given.items())})"
 
 
 def _part(rng: random.Random) -> Mechanism:
@@ -264,13 +252,13 @@ def balanced(rng: random.Random) -> Call:
 def encoded(rng: random.Random) -> Call:
     """`FixedPoint`, `share` and `reconstruct`: the sum of what was encoded, or an error."""
     given = picked(rng, decimals=[0, 3, 10, 30, 400])
-    modulus = rng.choice([2**64, 2**32, 2**61 - 1, 7, 0, 2**70, "x"])
+    modulus = rng.choice([Z64, Z32, ZP61, 7, 0, 2**70, "x"])
     size = rng.choice([1e-30, 1.0, 1e3, 1e30])
     rows, servers = rng.choice([1, 2, 5]), rng.choice([0, 1, 2, 3, 7])
     seed = rng.getrandbits(32)
 
     def call() -> None:
-        ring = Ring(modulus)
+        ring = modulus if isinstance(modulus, Ring) else Ring(modulus)
         encoding = FixedPoint(**given, ring=ring)
         values = np.random.default_rng(seed).normal(scale=size, size=(rows, 4))
         elements = encoding.encode(values, clients=rows)
@@ -529,35 +517,21 @@ RECIPES = {
 
 
 ELSEWHERE = {
-    "Checkpoint": "of files: tests/federated/test_checkpoints.py",
-    "Client": "sums",
-    "Cluster": "sums",
-    "ClippedSum": "an answer",
-    "DdpsaTraining": "takes data of tables: tests/federated/ddpsa",
-    "Evaluation": "calls what it is given: tests/federated/test_evaluation.py",
-    "Guarantee": "an answer",
-    "HostedClients": "tests/secagg/test_hosted.py",
+    "Client": "a process or a thread of a sum: the part sums",
+    "ClippedSum": "an answer of clipped_gradient_sum",
+    "Cluster": "processes of a sum: the part sums",
+    "Guarantee": "an answer of the settings",
+    "HostedClients": "a process of a sum: tests/secagg/test_hosted.py",
     "InvalidBoundWarning": "a warning",
-    "Local": "takes residual networks: tests/federated/partitioning",
     "LostRankError": "an error",
-    "Operator": "sums",
-    "PMSFL": "takes split networks: tests/federated/pmsfl",
-    "PmsflPlan": "takes split networks: tests/federated/pmsfl",
+    "Operator": "a process or a thread of a sum: the part sums",
     "Ranks": "processes: tests/federated/test_ranks.py",
-    "Round": "an answer",
+    "Round": "an answer of a sum",
     "RoundError": "an error",
-    "Session": "sums",
-    "Shares": "an answer",
-    "Traffic": "an answer",
-    "Z32": "a value",
-    "Z64": "a value",
-    "ZP61": "a value",
-    "issue": "sums",
+    "Session": "processes of a sum: the part sums",
+    "Shares": "an answer of share",
+    "Traffic": "an answer of a sum",
+    "issue": "writes keys: the part sums, tests/secagg/test_channel.py",
     "launched": "processes: tests/federated/test_ranks.py",
-    "train_ddpsa": "takes data of tables: tests/federated/ddpsa",
-    "train_mspafl": "takes data of tables: tests/federated/mspafl",
-    "train_partitioning": "takes residual networks: tests/federated/partitioning",
-    "train_partitioning_clients": "takes residual networks: tests/federated/partitioning",
-    "train_pmsfl": "takes split networks: tests/federated/pmsfl",
 }
 """Public names that random calls leave out, and why, or where they are tried."""

@@ -317,7 +317,7 @@ class Servers(Cluster):
                 process.stdin.close()
                 process.stdout.close()
                 role, listener = self._roles[name]
-                self._begin(name, list(role), listener)
+                self._heard(name, list(role), listener)
                 self.processes[name].stdout.readline()
 
     def close(self) -> None:
@@ -333,15 +333,16 @@ class Servers(Cluster):
             place.symlink_to("/dev/full")
         if self._log == "closed stderr":
             os.mkfifo(place)
-        self._begin(name, role, listener)
+        self._heard(name, role, listener)
 
-    def _begin(self, name: str, role: list[object], listener: socket.socket) -> None:
-        """Start a process; its pipe has a reader only until it is open, or to open it would wait."""
-        place = self.folder / f"{name}.log"
-        reader = os.open(place, os.O_RDONLY | os.O_NONBLOCK) if place.is_fifo() else None
+    def _heard(self, name: str, role: list[object], listener: socket.socket) -> None:
+        """Start a process; a pipe has a reader until the process holds it, and none from then on."""
+        if self._log != "closed stderr":
+            super()._launch(name, role, listener)
+            return
+        reader = os.open(self.folder / f"{name}.log", os.O_RDONLY | os.O_NONBLOCK)
         super()._launch(name, role, listener)
-        if reader is not None:
-            os.close(reader)
+        os.close(reader)
 
     def _status(self, name: str) -> str:
         return f"exit status {self.processes[name].returncode}"

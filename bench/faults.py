@@ -51,6 +51,7 @@ def main() -> int:
     parser.add_argument(
         "--costly", type=int, help="so many above 50 ms, and `--calls` below; else as they come"
     )
+    parser.add_argument("--each", action="store_true", help="print the calls of every source")
     parser.add_argument(
         "--rounds",
         type=int,
@@ -61,7 +62,9 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was started is ended as well
     found: list[str] = []
     if "calls" in parts:
-        found += fault_calls.run(options.seed, options.seconds, options.calls, options.costly)
+        found += fault_calls.run(
+            options.seed, options.seconds, options.calls, options.costly, options.each
+        )
     if "sums" in parts:
         found += fault_sums.run(options.seed, options.seconds, options.rounds)
     if "kills" in parts:

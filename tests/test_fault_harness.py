@@ -74,11 +74,18 @@ def test_so_many_calls_are_made_and_no_more(capsys):
 def test_every_public_name_is_called_or_named_with_the_reason():
     called = {name.rsplit(".", 1)[-1] for name in fault_calls.sources()}
     text = (paths.ROOT / "bench/fault_recipes.py").read_text().partition("ELSEWHERE = ")[0]
+    text += (paths.ROOT / "bench/fault_training.py").read_text()
     called |= set(re.findall(r"\w+", text))
     for room in ("accounting", "federated", "secagg"):
         public = set(importlib.import_module(f"repro.{room}").__all__)
         assert not public - called - set(fault_recipes.ELSEWHERE), room
         assert not public & set(fault_recipes.ELSEWHERE) & set(fault_calls.sources())
+
+
+def test_where_a_name_is_tried_instead_there_are_tests():
+    for reason in fault_recipes.ELSEWHERE.values():
+        for path in re.findall(r"tests/\S+\.py", reason):
+            assert (paths.ROOT / path).is_file(), reason
 
 
 def test_cheap_and_costly_calls_are_counted_apart():
@@ -138,9 +145,10 @@ def test_every_kind_of_fault_is_in_the_harness():
     assert {"full disk", "closed stderr"} <= set(fault_sums.LOGS)
 
 
-def test_a_killed_server_is_started_again_and_the_next_round_works():
+@pytest.mark.parametrize("log", ["full disk", "closed stderr"])
+def test_a_killed_server_is_started_again_and_the_next_round_works(log):
     """Also the parameter server, which begins at round 1 while the others have seen more."""
-    with fault_sums.Servers("full disk", clients=2, servers=2, time_limit=60.0) as cluster:
+    with fault_sums.Servers(log, clients=2, servers=2, time_limit=60.0) as cluster:
         assert cluster.round(np.ones((2, 3))).number == 1
         for name in ("parameters", "server-1"):
             victim = cluster.processes[name]

@@ -48,6 +48,8 @@ PATIENCE = 3600.0
 """Seconds that a run may take."""
 
 _BETWEEN_LOOKS = 20.0  # seconds between two looks at the status of a run, each a process
+_UNANSWERED = 10
+"""Looks in a row without an answer after which a run is given up: a SuperLink on a busy machine may miss some."""
 
 _HEAD = f"{'algorithm':22}{'rounds':>8}{'difference':>12}{'Flower s/round':>16}{'here s/round':>14}"
 _LINE = "{algorithm:22}{rounds:8}{away:12.1e}{flower:16.2f}{here:14.4f}"
@@ -194,15 +196,18 @@ class Federation:
             raise RuntimeError(f"{algorithm}: flwr run failed: {answer['error-message']}")
         run = answer["run-id"]
         began = looked = time.monotonic()
+        unanswered = 0
         while not result.exists():
             time.sleep(0.5)
             if time.monotonic() - looked < _BETWEEN_LOOKS:
                 continue
-            looked = time.monotonic()
-            listed = self.call("flwr", "list", "workbook", "--run-id", run, "--format", "json")
-            status = json.loads(listed[listed.index("{") :])["runs"][0]["status"]
+            status = self._status(run)
+            unanswered = 0 if status else unanswered + 1
+            if unanswered == _UNANSWERED:
+                raise RuntimeError(f"{algorithm}: no answer of the SuperLink; see {self.folder}")
             if status.startswith("finished") and not result.exists():
                 raise RuntimeError(f"{algorithm}: {status}; see {self.folder}/superlink.log")
+            looked = time.monotonic()
             if looked - began > PATIENCE:
                 raise TimeoutError(
                     f"{algorithm} did not end in {PATIENCE:.0f} s, see {self.folder}"
@@ -212,6 +217,14 @@ class Federation:
         if algorithm == "mspafl":
             found["models"] = np.stack([np.load(model) for model in models])
         return found
+
+    def _status(self, run: str) -> str:
+        """What Flower says of a run; "" where it does not answer."""
+        try:
+            listed = self.call("flwr", "list", "workbook", "--run-id", run, "--format", "json")
+        except RuntimeError:
+            return ""
+        return json.loads(listed[listed.index("{") :])["runs"][0]["status"]
 
     def simulate(self, algorithm: str, rounds: int, seed: int) -> dict[str, np.ndarray]:
         """The same run in one process of the same environment."""

@@ -28,6 +28,7 @@ from repro.accounting.mechanism import DIRECTIONS, METHODS, frozen_fields
 from repro.accounting.mspafl.carried import CarriedRun
 from repro.accounting.mspafl.round import AveragedUploads
 from repro.accounting.pmsfl.masks import SampledMask
+from repro.accounting.random_participation.mechanisms import CountRevealed
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,6 +110,7 @@ ALL = {
     "GaussianMechanism": lambda x: GaussianMechanism(x),
     "PoissonGaussian": lambda x: PoissonGaussian(x, rate=0.2),
     "RandomParticipation": lambda x: RandomParticipation(x, p=0.5, q=0.2, samples_per_client=3),
+    "CountRevealed": lambda x: CountRevealed(x, p=0.5, q=0.2, samples_per_client=3),
     "WeakClientSampling": lambda x: WeakClientSampling(x, p=0.5, q=0.2),
     "OnlyLocalSampling": lambda x: OnlyLocalSampling(x, q=0.2),
     "CentralizedShuffling": lambda x: CentralizedShuffling(x, p=0.5, q=0.2),
@@ -127,6 +129,7 @@ WITHOUT_RENYI = {"CarriedRun"}
 
 UNANSWERED = {
     "RandomParticipation": {("paper", way) for way in DIRECTIONS} | {("lower", "add")},
+    "CountRevealed": {("paper", way) for way in DIRECTIONS} | {("lower", "add")},
     "AveragedUploads": {("paper", way) for way in DIRECTIONS},
     "PoissonGaussian": {("lower", "add")},
     "WeakClientSampling": {("lower", "add")},

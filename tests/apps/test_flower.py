@@ -4,6 +4,7 @@ import ast
 import json
 import os
 import re
+import shutil
 import stat
 import subprocess
 import sys
@@ -130,6 +131,32 @@ def test_a_private_key_is_where_its_owner_is_and_nowhere_else(started):
         assert f'keys="{folder / place}"' in told
 
 
+@pytest.mark.parametrize(
+    ("statuses", "words"),
+    [
+        (["running", "", "", "running", "finished:failed"], "ddpsa: finished:failed"),
+        ([""] * 10, "ddpsa: no answer of the SuperLink"),
+    ],
+)
+def test_a_run_that_failed_is_told_from_a_superlink_that_misses_a_question(
+    tmp_path, monkeypatch, statuses, words
+):
+    def call(_, *command):
+        if command[1] == "run":
+            return '{"success": true, "run-id": "7"}'
+        status = statuses.pop(0)
+        if not status:
+            raise RuntimeError("flwr list workbook failed")
+        return json.dumps({"runs": [{"status": status}]})
+
+    monkeypatch.setattr(federation.Federation, "call", call)
+    monkeypatch.setattr(federation, "_BETWEEN_LOOKS", 0.0)
+    monkeypatch.setattr(federation.time, "sleep", lambda _: None)
+    with pytest.raises(RuntimeError, match=words):
+        federation.Federation(PYTHON, tmp_path, 3, 2).run("ddpsa", 10, 0)
+    assert statuses == []
+
+
 def test_the_certificate_is_of_this_machine_and_of_the_authority(tmp_path):
     federation.issue(tmp_path)
     authority, link = (
@@ -178,13 +205,40 @@ def test_only_the_key_and_the_purpose_of_a_seal_open_it(tmp_path):
         make_keys(tmp_path / "one.key", tmp_path / "one.pub")
 
 
+# To take an algorithm ---------------------------------------------------------------------------
+
+TAKEN = ("pyproject.toml", "__init__.py", "entry.py", "exchange.py")
+TAKEN_TOO = {"ddpsa": ("sealed.py",)}
+
+
+def taken(algorithm, folder):
+    """A copy of the files that an algorithm needs."""
+    for name in (*TAKEN, f"{algorithm}.py", *TAKEN_TOO.get(algorithm, ())):
+        place = Path(name if name == "pyproject.toml" else f"workbook_flower/{name}")
+        (folder / place).parent.mkdir(exist_ok=True)
+        shutil.copy(APP / place, folder / place)
+    return folder
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_the_files_that_the_readme_names_import_no_other_file(tmp_path, algorithm):
+    files = sorted(taken(algorithm, tmp_path).rglob("*.py"))
+    there = {f"workbook_flower.{path.stem}" for path in files} | {"workbook_flower"}
+    for path in files:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module.startswith("workbook_flower"):
+                assert node.module in there, path.name
+    text = (APP / "README.md").read_text(encoding="utf-8").partition("## To take an algorithm")[2]
+    assert all(f"`{name}`" in text for name in (*TAKEN, *TAKEN_TOO.get(algorithm, ())))
+
+
 # With Flower ------------------------------------------------------------------------------------
 
 
-def asked(script, *arguments):
+def asked(script, *arguments, app=APP):
     """What a helper prints that runs with Flower's Python."""
     done = subprocess.run(
-        [PYTHON, HELPERS / script, APP, *map(str, arguments)],
+        [PYTHON, HELPERS / script, app, *map(str, arguments)],
         env=os.environ | {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
@@ -195,8 +249,9 @@ def asked(script, *arguments):
 
 @needs_flower
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_ten_rounds_over_messages_give_the_simulators_model(algorithm):
-    told = asked("flower_loopback.py", algorithm)
+def test_ten_rounds_over_messages_give_the_simulators_model(tmp_path, algorithm):
+    """With the files alone that the README says somebody takes along."""
+    told = asked("flower_loopback.py", algorithm, app=taken(algorithm, tmp_path))
     assert told["rounds"] == 10
     assert told["away"] and max(told["away"].values()) <= federation.NEAR
     assert min(told["largest"].values()) > 0.1  # something was learned

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from repro.accounting import GaussianMechanism, PoissonGaussian, RandomParticipation
+from repro.accounting import GaussianMechanism, PoissonGaussian
+from repro.accounting.random_participation.mechanisms import CountRevealed
 from reproduce.papers.second_routes import (
     Mixture,
     average_pair,
@@ -75,7 +76,7 @@ def test_sign_changes_skip_zeros():
 
 @pytest.mark.parametrize("direction, epsilon", [("remove", 0.0), ("remove", 1.0), ("add", 0.1)])
 def test_shared_out_integral_agrees_with_the_code(direction, epsilon):
-    ours = RandomParticipation(0.8, p=0.3, q=0.4, samples_per_client=4)
+    ours = CountRevealed(0.8, p=0.3, q=0.4, samples_per_client=4)
     exact = shared_out_integral(epsilon, direction, d=4, p=0.3, q=0.4, sigma=0.8)
     assert ours.delta(epsilon, direction=direction) == pytest.approx(exact, rel=1e-9)
 

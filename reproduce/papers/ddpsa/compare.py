@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -104,6 +104,35 @@ def shown(three: Sequence[float]) -> str:
     low, middle, high = three
     top = f"{high:,.0f}" if high < math.inf else "never"
     return f"{middle:,.0f} [{low:,.0f}, {top}]" if middle < math.inf else "-"
+
+
+class Reached(NamedTuple):
+    """A mechanism's rounds until convergence, where the paper states no criterion.
+
+    Attributes:
+        middle: the median to the mechanism's own loss of Figure 7.
+        interval: from the lowest to the highest end of the medians' 95 % intervals, over all
+            criteria that may be meant (`stated.REACHED_BY_PAIR`).
+        text: median and interval by criterion.
+    """
+
+    middle: float
+    interval: tuple[float, float]
+    text: str
+
+
+def reached(counted: Mapping[str, Sequence[float]], name: str, factor: int = 1) -> Reached:
+    """The rounds of mechanism `name` times `factor`, from its row of `counted`."""
+    rules = stated.REACHED_BY_PAIR[name]
+    found = {rule: [factor * t for t in counted[rule]] for rule in rules}
+    told = [shown(three) for three in found.values()]
+    if len(rules) > 1:
+        told = [
+            f"{text} to a {rule.replace(' ', ' of ')}"
+            for rule, text in zip(rules, told, strict=True)
+        ]
+    ends = [min(three[0] for three in found.values()), max(three[2] for three in found.values())]
+    return Reached(found[rules[0]][1], (ends[0], ends[1]), "; ".join(told))
 
 
 def late(runs: Runs, rules: Sequence[str], rounds: int) -> dict[str, dict[str, Any]]:

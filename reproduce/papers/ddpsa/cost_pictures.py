@@ -148,8 +148,8 @@ def seconds(
         table,
         {
             "seconds a round": (0.0, "left", list(MECHANISMS)),
-            "paper": (0.34, "right", rows["paper"]),
-            "arrays [95 %]": (0.40, "left", rows["arrays"]),
+            "paper": (0.37, "right", rows["paper"]),
+            "arrays [95 %]": (0.41, "left", rows["arrays"]),
             "by record": (0.83, "right", rows["record by record"]),
             "verdict": (0.88, "left", rows["verdict"]),
         },
@@ -241,7 +241,11 @@ def operations(
 
 
 def link_bytes(
-    rows: Mapping[str, Sequence[str]], paper: Sequence[float], ours: Sequence[float]
+    rows: Mapping[str, Sequence[str]],
+    paper: Sequence[float],
+    ours: Sequence[float],
+    *,
+    clients: int,
 ) -> Figure:
     """Table III: one row a link, beside it the shares of what passes the parameter server.
 
@@ -250,6 +254,7 @@ def link_bytes(
             "payload", "wire", "ours %", "verdict".
         paper: shares in per cent, nan where the table has none.
         ours: likewise, counted.
+        clients: n of the counted rounds.
     """
     count = len(rows["link"])
     fig = plt.figure(figsize=(layouts.WIDTH, 0.55 + 0.27 * (count + 2)))
@@ -262,15 +267,15 @@ def link_bytes(
             "formula": (0.42, "right", rows["formula"]),
             "bytes": (0.51, "right", rows["paper"]),
             "%": (0.58, "right", rows["paper %"]),
-            "counted": (0.69, "right", rows["payload"]),
-            "wire": (0.78, "right", rows["wire"]),
-            "%  ": (0.86, "right", rows["ours %"]),
-            "verdict": (0.88, "left", rows["verdict"]),
+            "counted": (0.68, "right", rows["payload"]),
+            "wire": (0.765, "right", rows["wire"]),
+            f"%, n={clients}": (0.87, "right", rows["ours %"]),
+            "verdict": (0.89, "left", rows["verdict"]),
         },
         size=7,
     )
     layouts.dots(ax, count)
-    ax.plot(ours, range(count), "D", color=layouts.OURS, ms=5, label="counted")
+    ax.plot(ours, range(count), "D", color=layouts.OURS, ms=5, label=f"counted, n={clients}")
     ax.plot(paper, range(count), label="paper", **layouts.HOLLOW)
     ax.set_xlim(0, 100)
     ax.set_xticks([0, 25, 50, 75, 100])

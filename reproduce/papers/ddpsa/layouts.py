@@ -71,7 +71,14 @@ def rows(
     for head, (x, side, cells) in columns.items():
         ax.text(x, -1, head, ha=side, va="center", fontsize=size, fontweight="bold")
         for row, cell in enumerate(cells):
-            grey = cell in ("reproduced", "differs", "undecided", "-", "not given")
+            grey = cell in (
+                "reproduced",
+                "differs",
+                "undecided",
+                "not attainable",
+                "-",
+                "not given",
+            )
             color = style.MUTED if grey else "black"
             ax.text(x, row, cell, ha=side, va="center", fontsize=size, color=color)
 

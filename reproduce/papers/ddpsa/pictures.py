@@ -44,7 +44,7 @@ CONTROLS = {
 def rounds_until_convergence(
     counted: Rounds, verdicts: Sequence[str], *, factor: int, rounds: int
 ) -> Figure:
-    """Figure 3: rounds to the loss of Figure 7 beside the paper's, and rounds to fixed losses.
+    """Figure 3: rounds to the losses of Figure 7 beside the paper's, and rounds to fixed losses.
 
     Args:
         counted: medians of the rounds and their intervals; infinity where a run does not converge.
@@ -53,21 +53,34 @@ def rounds_until_convergence(
         rounds: T of the runs.
     """
     fig, (top, bottom) = plt.subplots(2, 1, figsize=(layouts.WIDTH, 5.6), height_ratios=[1, 1.15])
-    ends = [counted[name][stated.REACHED[name]] for name in MECHANISMS]
-    low, middle, high = factor * np.minimum(ends, rounds).T
+    rules = [sorted(stated.REACHED_BY_PAIR[n], key=stated.LEVELS.index) for n in MECHANISMS]
+    bars = [
+        (x + 0.32 * (k - (len(some) - 1) / 2), MECHANISMS[x], rule)
+        for x, some in enumerate(rules)
+        for k, rule in enumerate(some)
+    ]
+    centres = np.array([x for x, *_ in bars])
+    low, middle, high = factor * np.minimum([counted[n][rule] for _, n, rule in bars], rounds).T
     paper = list(stated.ROUNDS_OF_FIGURE_3.values())
-    places = np.arange(len(MECHANISMS))
-    top.bar(places, middle, width=0.5, color=layouts.OURS, label=f"ours, {factor} × the rounds")
-    top.errorbar(places, middle, yerr=[middle - low, high - middle], fmt="none", color="black")
-    top.plot(places + 0.36, paper, label="paper, Figure 3", **layouts.HOLLOW)
-    for x, ours, upper, theirs, verdict in zip(places, middle, high, paper, verdicts, strict=True):
-        top.text(x, upper + 90, f"{ours:,.0f}", ha="center", fontsize=layouts.SMALL)
-        top.text(x + 0.42, theirs, f"{theirs:,}", va="center", fontsize=layouts.SMALL)
-        top.text(x, 120, verdict, ha="center", fontsize=layouts.SMALL, color="white")
-    top.set_xticks(places, MECHANISMS)
+    top.bar(
+        centres, middle, 0.28, color=layouts.OURS, label=f"ours, {factor} × the rounds to a loss"
+    )
+    top.errorbar(centres, middle, yerr=[middle - low, high - middle], fmt="none", color="black")
+    small = {"fontsize": layouts.SMALL}
+    for x, ours, upper, (*_, rule) in zip(centres, middle, high, bars, strict=True):
+        level = float(rule.removeprefix("loss "))
+        inside = f"{level:g}" if level >= 1e-3 else layouts.power(level)
+        top.text(x, upper + 90, f"{ours:,.0f}", ha="center", **small)
+        top.text(x, 120, inside, ha="center", color="white", fontsize=7)
+    right = [x + 0.15 * len(some) + 0.1 for x, some in enumerate(rules)]
+    top.plot(right, paper, label="paper, Figure 3", **layouts.HOLLOW)
+    for x, theirs in zip(right, paper, strict=True):
+        top.text(x + 0.06, theirs, f"{theirs:,}", va="center", **small)
+    told = [f"{name}\n{verdict}" for name, verdict in zip(MECHANISMS, verdicts, strict=True)]
+    top.set_xticks(range(len(MECHANISMS)), told, fontsize=8)
     top.set_xlim(-0.5, len(MECHANISMS) - 0.2)
     top.set_ylabel("communication rounds")
-    top.set_ylim(0, 1.12 * max(*high, *paper) + 300)
+    top.set_ylim(0, 1.2 * max(*high, *paper) + 300)
     top.legend(loc="upper left", fontsize=layouts.SMALL, ncols=2)
     top.grid(axis="x", visible=False)
     for k, rule in enumerate(stated.LEVELS):

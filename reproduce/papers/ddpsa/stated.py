@@ -16,6 +16,7 @@ __all__ = [
     "OPERATIONS",
     "R2",
     "REACHED",
+    "REACHED_BY_PAIR",
     "ROUNDS",
     "ROUNDS_OF_FIGURE_3",
     "SECONDS",
@@ -35,6 +36,14 @@ R2 = dict(zip(MECHANISMS, (0.9999, 0.9357, 0.9999, 0.9666), strict=True))
 
 REACHED = {name: f"loss {loss:g}" for name, loss in LOSS.items()}
 """The criterion of convergence of `reproduce.papers.ddpsa.runs` that says the same as `LOSS`."""
+
+REACHED_BY_PAIR = {
+    name: tuple(dict.fromkeys([own, *(REACHED[other] for other in pair)]))
+    for pair in (("No-Private", "MPC"), ("LDP", "DDP-SA"))
+    for name, own in ((name, REACHED[name]) for name in pair)
+}
+"""The criteria that may be meant where none is stated: the mechanism's own loss of Figure 7, then
+that of the mechanism which trains alike (section VI-B: the same optimiser, noise and clip)."""
 
 LEVELS = ("loss 0.0106", "loss 0.0055", "loss 1e-6", "loss 1e-12")
 """Criteria in which the mechanisms are compared, from the easiest to the hardest."""

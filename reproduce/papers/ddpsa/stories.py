@@ -22,17 +22,15 @@ Counted = Mapping[str, Mapping[str, Sequence[float]]]
 """Rounds until convergence, see `compare.counted`."""
 
 
-def why_rounds(name: str, trained: Runs, counted: Counted, rounds: int) -> str:
+def why_rounds(name: str, trained: Runs, rounds: int) -> str:
     """What the spread of a mechanism's rounds until convergence comes from."""
-    found = trained[name][f"converged: {stated.REACHED[name]}"]
+    rules = stated.REACHED_BY_PAIR[name]
+    found = np.array([trained[name][f"converged: {rule}"] for rule in rules])
     least = np.nanmin(found) if np.isfinite(found).any() else math.inf
     first = f"{least:,.0f}" if least < math.inf else "none"
     last = f"{found.max():,.0f}" if np.isfinite(found).all() else f"more than {rounds:,}"
     text = f"single runs from {first} to {last} rounds: the start decides, and the paper leaves it open"
-    if name != "DDP-SA":
-        return text
-    same = compare.shown(counted[name]["loss 0.0106"])
-    return f"{text}; to LDP's loss, 0.0106, DDP-SA takes {same} rounds, as LDP does"
+    return text if len(rules) == 1 else f"{text}, as it does the criterion of convergence"
 
 
 def rounds_until_convergence(
@@ -41,12 +39,12 @@ def rounds_until_convergence(
     """Figure 3."""
     told = ", ".join(f"{n} {x:,}" for n, x in stated.ROUNDS_OF_FIGURE_3.items())
     found = ", ".join(
-        f"{n} {_middle(counted[n][stated.REACHED[n]], stated.MESSAGES)} ({verdict})"
+        f"{n} {compare.reached(counted[n], n, stated.MESSAGES).text} ({verdict})"
         for n, verdict in zip(MECHANISMS, verdicts, strict=True)
     )
     return (
         f"rounds until convergence: {told}; MPC behaves like No-Private, DDP-SA like LDP.",
-        f"counted as {stated.MESSAGES} for each step of the server, until the loss of Figure 7, median [95 %]: "
+        f"counted as {stated.MESSAGES} for each step of the server, until a loss of Figure 7, median [95 %]: "
         f"{found}.",
         f"the optimisers compare as follows: {_to_ldp(counted, rounds)}. How many rounds a run of "
         f"Adam takes depends on its start ({_range(trained['LDP'], rounds)} steps for LDP).",
@@ -59,14 +57,14 @@ def training_loss(
     """Figure 10."""
     told = ", ".join(f"{n} {x:,}" for n, x in stated.ROUNDS.items())
     found = ", ".join(
-        f"{n} {compare.shown(counted[n][stated.REACHED[n]])} ({verdict})"
+        f"{n} {compare.reached(counted[n], n).text} ({verdict})"
         for n, verdict in zip(MECHANISMS, verdicts, strict=True)
     )
     last = {n: trained[n]["train"][:, -1] for n in ("LDP", compare.OWN_NOISE)}
     over = compare.ratio_text(compare.ratio(last[compare.OWN_NOISE], last["LDP"]))
     return (
         f"rounds until convergence: {told}; the noise makes LDP and DDP-SA slower, and DDP-SA ends with a lower loss.",
-        f"rounds until the loss of Figure 7, median [95 %]: {found}; after {rounds:,} rounds the loss of DDP-SA with "
+        f"rounds until a loss of Figure 7, median [95 %]: {found}; after {rounds:,} rounds the loss of DDP-SA with "
         f"noise of its own is {over} times that of LDP.",
         f"LDP and DDP-SA add the same noise. The optimisers compare as follows: {_to_ldp(counted, rounds)}.",
     )
@@ -153,10 +151,6 @@ def _over(runs: Mapping[str, NDArray], places: Sequence[str]) -> str:
 def _mean(values: NDArray) -> str:
     found = interval(values)
     return spread(found.mean, max(found.low, 0.0), found.high)
-
-
-def _middle(three: Sequence[float], factor: int) -> str:
-    return compare.shown([factor * t for t in three])
 
 
 def _to_ldp(counted: Counted, rounds: int) -> str:

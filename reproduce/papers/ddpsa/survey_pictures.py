@@ -27,6 +27,7 @@ def survey(articles: pd.DataFrame, ours: Mapping[str, float], clients: Sequence[
     table, ax = fig.subplots(2, 1, height_ratios=[1, 2.6])
     drawn = articles.dropna(subset=["clients_low", "epsilon_low"])
     drawn = drawn[drawn["epsilon_high"] > 0]
+    drawn = drawn.assign(apart=_apart(drawn["clients_low"], drawn["clients_high"]))
     cells: dict[str, list[str]] = {"articles": [], "drawn": [], "ε, range": [], "median": []}
     for k, name in enumerate(FAMILIES):
         part = drawn[drawn["family"] == name]
@@ -41,7 +42,7 @@ def survey(articles: pd.DataFrame, ours: Mapping[str, float], clients: Sequence[
         middle = (part["clients_low"] * part["clients_high"]) ** 0.5
         centre = (low * part["epsilon_high"]) ** 0.5
         ax.errorbar(
-            middle,
+            middle * part["apart"],
             centre,
             xerr=[middle - part["clients_low"], part["clients_high"] - middle],
             yerr=[centre - low, part["epsilon_high"] - centre],
@@ -71,6 +72,17 @@ def survey(articles: pd.DataFrame, ours: Mapping[str, float], clients: Sequence[
 
 _LEAST = 1e-3
 """Where an epsilon of 0 is drawn."""
+
+_STEP = 0.03
+"""Decades between articles with the same number of clients."""
+
+
+def _apart(low: pd.Series, high: pd.Series) -> pd.Series:
+    """Factors that set articles with one and the same number of clients side by side; 1 for ranges."""
+    single = low[low == high]
+    groups = single.groupby(single)
+    place = groups.cumcount() - (groups.transform("size") - 1) / 2
+    return (10 ** (_STEP * place)).reindex(low.index, fill_value=1.0)
 
 
 def guarantees(

@@ -133,10 +133,8 @@ def _changes(
         change, look = 100 * (both[0] - both[1]), style.line(k)
         axis.plot(rounds[1:], change.T, color=look["color"], ls="-", lw=0.5, alpha=0.5)
         style.curve(axis, rounds[1:], change.mean(axis=0), k, marks=5)
-        ends[f"p = {x:g}: {100 * float((final(both[0]) - final(both[1])).mean()):+.2f}"] = (
-            float(change[:, -1].mean()),
-            look["color"],
-        )
+        last = round(100 * float((final(both[0]) - final(both[1])).mean()), 2)
+        ends[f"p = {x:g}: {last + 0.0:+.2f}"] = float(change[:, -1].mean()), look["color"]
     end_labels(axis, ends)
 
 

@@ -56,6 +56,7 @@ def look(
             found[name] = _learns(results, finals, rows)
     pretrained = [row for row in accuracy if not row.startswith("scratch")]
     start = float(np.mean([accuracy[row][:, 0].mean() for row in pretrained]))
+    found["gains"] = _gains({row: finals[row] - accuracy[row][:, 0] for row in pretrained})
     found["start"] = Found(
         _START[0] <= start <= _START[1], f"the pretrained network has {start:.1%}"
     )
@@ -98,6 +99,15 @@ def _learns(
         f"{best.replace('_', ' ')} {means[best]:.1%}, most frequent class {trivial:.1%}, half of the "
         f"paper's best {goal:.1%}",
     )
+
+
+def _gains(gaps: Mapping[str, NDArray]) -> Found:
+    """Whether the row that gains most over its start clearly gains; `gaps` of shape (seeds,)."""
+    best = max(gaps, key=lambda row: float(gaps[row].mean()))
+    if len(gaps[best]) < 2:
+        return Found(False, f"{best.replace('_', ' ')} has one seed")
+    gap = interval(gaps[best])
+    return Found(gap.low > 0, f"most in {best.replace('_', ' ')}: {gap.text()} points")
 
 
 def _change(runs: NDArray) -> float:

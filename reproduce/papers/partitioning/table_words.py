@@ -169,6 +169,7 @@ def _orders(met: Mapping[str, Found]) -> str:
         "learns-scratch": "the best private method from scratch does not learn enough",
         "learns": "the best private method does not learn enough",
         "start": "the start is far from the paper's 70 %",
+        "gains": "training on the private images does not improve on the start, even without noise",
         "binds": "the noise does not bind",
         "converged": "the runs have not converged",
     }

@@ -130,8 +130,8 @@ def caption(
     return (
         "DP-DSGD with random participation. scheme: the paper's noise, "
         f"σ = {parameters['sigma_paper']:g}, which gives δ = {promise(guarantee['scheme_paper'])} in place of "
-        f"{decimal(parameters['delta'])} at ε = {parameters['epsilon']:g} ({kept}); scheme*: the noise that our "
-        f"bound asks for, σ = {curves['scheme']['sigma']:g}; WCS: σ = {curves['wcs']['sigma']:g}; OLS: "
+        f"{decimal(parameters['delta'])} at ε = {parameters['epsilon']:g} ({kept}); scheme*: the noise that the "
+        f"repaired theorem asks for, σ = {curves['scheme']['sigma']:g}; WCS: σ = {curves['wcs']['sigma']:g}; OLS: "
         f"σ = {curves['ols']['sigma']:g}; clipped: no noise.{slow} Right: paired differences of the mean over the "
         f"last quarter, with 95 % intervals; grey: at most {100 * margin:g} points, which count as none; an arrow "
         f"points off the scale. {WIDER} The paper prints no accuracies."

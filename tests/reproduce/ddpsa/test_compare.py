@@ -23,6 +23,16 @@ def test_missing_rounds_count_as_late():
     assert comparison.median_rounds(np.arange(1, 21)) == [6, 10, 15]
 
 
+def test_rounds_are_counted_to_every_loss_that_may_be_meant():
+    """LDP and DDP-SA train alike and have two losses in Figure 7; No-Private and MPC have one."""
+    counted = {"loss 0.0106": [10, 20, 30], "loss 0.0055": [25, 40, 50], "loss 1e-12": [5, 6, 7]}
+    ldp, ddp_sa = (comparison.reached(counted, name) for name in ("LDP", "DDP-SA"))
+    assert (ldp.middle, ddp_sa.middle) == (20, 40)
+    assert ldp.interval == ddp_sa.interval == (10, 50)
+    assert ddp_sa.text == "40 [25, 50] to a loss of 0.0055; 20 [10, 30] to a loss of 0.0106"
+    assert comparison.reached(counted, "MPC", 2) == (12, (10, 14), "12 [10, 14]")
+
+
 def test_losses_are_compared_run_by_run():
     runs = {"LDP, n = 2": np.array([2.0, 8.0]), "DDP-SA, n = 2": np.array([1.0, 4.0])}
     (pair,) = comparison.sides(runs, "LDP", "DDP-SA", ["n = 2"]).values()

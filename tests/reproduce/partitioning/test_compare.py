@@ -1,8 +1,10 @@
 """What the rows of tables 1 and 2 and section 4.2 spend, and what the footer says."""
 
+import numpy as np
 import pytest
 
 from partitioning_parameters import SAMPLING, TABLE
+from reproduce.papers.partitioning import conditions
 from reproduce.papers.partitioning.compare import is_full, reduction, sampling_spent, spent
 from reproduce.papers.partitioning.runs import sampling_curves, table_curves
 
@@ -44,6 +46,25 @@ def test_the_footer_says_what_was_reduced():
     assert "8x8 digits" in text and "27,466 parameters" in text and "60 private" in text
     subset = {"parameters": 5, "data": {"subset": "real images, subset"}}
     assert "real images, subset" in reduction({**TABLE, "data": "cifar_subset"}, [subset])
+    public = reduction({**TABLE, "data": "cifar_public", "records": 0}, [subset])
+    assert "1,000 private records" in public and "one pretrained model for all seeds" in public
     full = {**TABLE, "data": "cifar", "model": "resnet101"}
     assert is_full(full) and reduction(full, [result]) == ""
     assert not is_full({**full, "model": "small_cifar"})
+
+
+def test_runs_in_which_nothing_gains_on_the_start_meet_no_condition_of_gain():
+    runs = np.full((5, 4), 0.6) + 0.001 * np.arange(5)[:, None]
+    better, worse = runs.copy(), runs.copy()
+    better[:, 1:] += 0.05 + 0.001 * np.arange(5)[:, None]
+    worse[:, 1:] -= 0.05
+    result = {"parameters": 5, "majority": 0.1, "data": {"source": "some images"}}
+
+    def gains(clipped):
+        accuracy = {"relaxation": worse, "clipped_1": clipped}
+        last = {name: curve[:, -1] for name, curve in accuracy.items()}
+        given = ({"data": "cifar_subset"}, [result], accuracy, last, {}, {"relaxation": 80.0})
+        return conditions.look(*given)["gains"]
+
+    assert gains(better).holds and "clipped 1" in gains(better).evidence
+    assert not gains(worse).holds and not gains(runs).holds

@@ -71,7 +71,7 @@ class Federation:
         if records % (blocks * batches):
             raise ValueError(
                 f"clients must divide the {records} records evenly into {batches} batches each, "
-                f"got {sorted(set(clients))}"
+                f"got {sorted({int(n) for n in clients})}"
             )
         norm = np.abs(training.inputs).sum(axis=2, keepdims=True)
         signed = 2 * norm * np.concatenate([training.inputs, training.targets[..., None]], axis=2)
