@@ -520,6 +520,7 @@ ELSEWHERE = {
     "Client": "a process or a thread of a sum: the part sums",
     "ClippedSum": "an answer of clipped_gradient_sum",
     "Cluster": "processes of a sum: the part sums",
+    "DdpsaTraining": "train_ddpsa makes it and runs its rounds",
     "Guarantee": "an answer of the settings",
     "HostedClients": "a process of a sum: tests/secagg/test_hosted.py",
     "InvalidBoundWarning": "a warning",
