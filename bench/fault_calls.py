@@ -119,7 +119,7 @@ def run(
     end = time.monotonic() + seconds
     before = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (_held() + MEMORY, before[1]))
-    signal.signal(signal.SIGVTALRM, _ring)
+    signal.signal(signal.SIGPROF, _ring)
     try:
         while time.monotonic() < end and (wanted := _wanted(made, count, costly)):
             weights = [1.0] * len(every)
@@ -271,7 +271,7 @@ def finite(value: Any) -> None:
 
 def attempt(call: Callable[[], Any]) -> str:
     """What is wrong with a call, or ""."""
-    signal.setitimer(signal.ITIMER_VIRTUAL, LONGEST)
+    signal.setitimer(signal.ITIMER_PROF, LONGEST)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", RuntimeWarning)  # a warning that leaks is a fault
@@ -286,7 +286,7 @@ def attempt(call: Callable[[], Any]) -> str:
     except Exception as problem:
         return f"uncaught {type(problem).__name__}: {str(problem)[:200]}"
     finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
     return ""
 
 
