@@ -26,6 +26,7 @@ from repro.accounting._pld import (
     self_composition,
     self_compositions,
 )
+from repro.accounting.random_participation.mechanisms import CountRevealed
 
 EPSILON = np.linspace(0, 6, 61)
 
@@ -124,7 +125,7 @@ def test_outcomes_at_a_multiple_leak_no_more_than_they_do(pair, idle, interval):
 )
 def test_long_chords_bound_and_hardly_loosen(sigma, p, q, d, rounds):
     """Against a connection of every dot of the grid, and against the lower bound, in both directions."""
-    made = RandomParticipation(sigma, p=p, q=q, samples_per_client=d)
+    made = CountRevealed(sigma, p=p, q=q, samples_per_client=d)
     interval = made.loss_reach(1.0, 1e-18) / 10_000
     chords = made.losses("upper", interval)
     with pytest.MonkeyPatch.context() as patch:
@@ -141,6 +142,22 @@ def test_long_chords_bound_and_hardly_loosen(sigma, p, q, d, rounds):
         assert np.all(composed[0][some] <= composed[1][some] * (1 + 1e-4))
         lower = compose(made, rounds).delta(epsilon, method="lower", direction=way)
         assert np.all(lower <= composed[0] + slack)
+
+
+@settings(max_examples=4, deadline=None)
+@given(st.floats(0.6, 6.0), st.floats(0.05, 1.0), st.floats(0.05, 0.9), st.integers(0, 12))
+def test_losses_of_the_least_of_two_bounds_lie_above_it_and_its_lower_bound(sigma, p, q, d):
+    """Their knots depend on the grid, so that two grids are not compared with each other."""
+    made = RandomParticipation(sigma, p=p, q=q, samples_per_client=d)
+    epsilon = np.linspace(0, 3, 16)
+    sides = one_sided(made.losses("upper", made.loss_reach(1.0, 1e-18) / 10_000))
+    for way, side in zip(("remove", "add"), sides, strict=True):
+        truth, once = made.delta(epsilon, direction=way), profile(side, epsilon)
+        assert np.all(once >= truth * (1 - 1e-9) - 1e-16)
+        for rounds in (3, 300):
+            upper = profile(self_composition(side, rounds), epsilon)
+            lower = compose(made, rounds).delta(epsilon, method="lower", direction=way)
+            assert np.all(lower <= upper + 2e-15 + 9e-16 * rounds)
 
 
 def test_chords_end_at_kinks():

@@ -58,5 +58,5 @@ def test_an_environment_that_is_finished_finds_the_project(fresh):
     options = {"cwd": NOTEBOOK.parent, "env": {}, "capture_output": True, "text": True}
     environment._finish()
     done = subprocess.run(call, check=True, **options)
-    found = [Path(line) for line in done.stdout.split()]
+    found = [Path(line) for line in done.stdout.splitlines()]
     assert found == [paths.ROOT / "reproduce/__init__.py", paths.ROOT / "src/repro/__init__.py"]
