@@ -14,7 +14,7 @@ On a busy EPYC with 1 MiB of cache a core, the step reached 0.68 to 0.73 at 70 r
 512. The bounds were 0.89, 0.88 and 0.81 at 70, and 0.98, 0.93 and 0.83 at 512. The rest is what is written of
 the records' gradients and read again (33 kB a record for the second kernel), checks, and the vector of all
 parameters. A step at 0.8 would have nothing but that copy on top: it needs kernels that read the images in
-place, which PyTorch has not for gradients record by record (a convolution with a group for each record is 2 to 7
+place, which PyTorch has not for gradients record by record (a convolution with a group for each record is 2 to 6
 times slower than patches and products).
 """
 
