@@ -25,6 +25,9 @@ from reproduce.teaching import editions
 MOST_SECONDS = 60
 """Processor time that a lesson may take, start of the kernel included."""
 
+QUIET = "--IPKernelApp.log_level=ERROR"
+"""Without it, each kernel warns of a connection without encryption, which never leaves this machine."""
+
 _STATED = re.compile(r"computing: \d+ s")
 
 
@@ -49,6 +52,7 @@ def run(notebook: Path, executed: Path) -> float:
         cwd=str(editions.FOLDER),
         progress_bar=False,
         log_output=False,
+        extra_arguments=[QUIET],
     )
     return processor_seconds() - start
 
@@ -57,6 +61,11 @@ def teach() -> int:
     """Make the learners' edition and run both; 1 when a lesson failed or took too long."""
     failed = False
     editions.write()
+    print(f"learners' edition, take-home pages and slides: {editions.LEARNERS}")
+    print(
+        "they can be used now; every lesson runs once in both editions, to show that nothing fails",
+        flush=True,
+    )
     for path in editions.lessons():
         for edition, notebook in (("teachers", path), ("learners", editions.LEARNERS / path.name)):
             executed = editions.LEARNERS / "executed" / edition / path.name
@@ -73,7 +82,6 @@ def teach() -> int:
             failed |= slow
             late = f", more than {MOST_SECONDS}" if slow else ""
             print(f"{path.stem}, {edition}: {seconds:.0f} s{late}", flush=True)
-    print(f"learners' edition, take-home pages and slides: {editions.LEARNERS}")
     return 1 if failed else 0
 
 
