@@ -6,6 +6,7 @@ Small exact computations, written independently of the closed forms that they te
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -229,6 +230,58 @@ def row_matches(weights: np.ndarray, inputs: np.ndarray, smashed: np.ndarray) ->
 def _fits(name: str, value: np.ndarray, shape: tuple[int, ...]) -> None:
     if np.shape(value) != shape:
         raise ValueError(f"{name} must have shape {shape}, got {np.shape(value)}")
+
+
+def score_gradient(
+    scores: np.ndarray,
+    *,
+    masks: np.ndarray,
+    weight: np.ndarray,
+    matrix: np.ndarray,
+    target: np.ndarray,
+) -> np.ndarray:
+    """Straight-through gradient of the expected loss |A (w o M) - b|^2 / 2 with respect to the scores.
+
+    Args:
+        scores: s, shape (d,).
+        masks: all masks, shape (2^d, d).
+        weight: w, shape (d,).
+        matrix, target: A of shape (m, d) and b of shape (m,).
+
+    Returns:
+        shape (d,): the mean over M of the slope in w o M, times w o sigma'(s).
+    """
+    chance = mask_chances(masks, 1 / (1 + np.exp(-scores)))
+    pull = chance @ ((masks * weight @ matrix.T - target) @ matrix)
+    return pull * weight * printed.score_slope(scores, rule="straight-through")
+
+
+def descend(
+    gradient: Callable[[np.ndarray], np.ndarray],
+    start: np.ndarray,
+    steps: int,
+    *,
+    rate: float,
+    adam: bool = False,
+) -> np.ndarray:
+    """Where so many steps of gradient descent end.
+
+    Args:
+        gradient: of a place, of its shape.
+        start: the first place, any shape.
+        steps: >= 0.
+        rate: step size, > 0.
+        adam: divide a mean of past gradients by the root of one of their squares (Kingma and Ba, beta 0.9 and 0.999).
+    """
+    place, rate = np.array(start, dtype=float), float(positive("rate", rate))
+    first, second = np.zeros_like(place), np.zeros_like(place)
+    for t in range(1, integer("steps", steps, 0) + 1):
+        step = gradient(place)
+        if adam:
+            first, second = 0.9 * first + 0.1 * step, 0.999 * second + 0.001 * step**2
+            step = first / (1 - 0.9**t) / (np.sqrt(second / (1 - 0.999**t)) + 1e-8)
+        place = place - rate * step
+    return place
 
 
 def frozen_by_drift(participants: int, rounds: int, *, start: float = 0.5) -> np.ndarray:

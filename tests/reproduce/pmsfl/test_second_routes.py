@@ -17,11 +17,13 @@ from repro.federated.pmsfl import masks
 from reproduce.papers.pmsfl.second_routes import (
     all_masks,
     averaging_errors,
+    descend,
     frozen_by_drift,
     inversion_errors,
     masked_loss,
     noised_mask_deltas,
     row_matches,
+    score_gradient,
     search_masked_loss,
 )
 
@@ -143,3 +145,30 @@ def test_limits_of_drift():
 def test_bad_input_is_named(call, name):
     with pytest.raises(ValueError, match=name):
         call()
+
+
+def test_the_gradient_of_the_scores_is_that_of_the_expected_loss_where_it_is_linear():
+    rng = np.random.default_rng(3)
+    scores, weight = rng.normal(size=(2, 4))
+    matrix, target = np.zeros((1, 4)), np.zeros(1)
+    known = {"masks": all_masks(4), "weight": weight}
+    assert not score_gradient(scores, matrix=matrix, target=target, **known).any()
+    one = np.array([[1.0, 0, 0, 0]])
+    # d/ds of E (w M - b)^2 / 2 by the estimator: (w theta - b) w theta (1 - theta)
+    theta = 1 / (1 + np.exp(-scores[0]))
+    found = score_gradient(scores, matrix=one, target=np.array([0.5]), **known)
+    wanted = (weight[0] * theta - 0.5) * weight[0] * theta * (1 - theta)
+    np.testing.assert_allclose(found, [wanted, 0, 0, 0], rtol=1e-12)
+
+
+def test_descent_shrinks_a_quadratic_and_adam_is_that_of_torch():
+    start = np.array([1.0, -3.0])
+    np.testing.assert_allclose(descend(lambda s: s, start, 5, rate=0.1), start * 0.9**5)
+    there = torch.tensor(start, requires_grad=True)
+    optimiser = torch.optim.Adam([there], lr=0.01)
+    for _ in range(20):
+        there.grad = there.detach() ** 3
+        optimiser.step()
+    found = descend(lambda s: s**3, start, 20, rate=0.01, adam=True)
+    np.testing.assert_allclose(found, there.detach().numpy(), rtol=1e-9)
+    np.testing.assert_array_equal(start, [1.0, -3.0])
