@@ -66,6 +66,57 @@ def masked_loss(
     return np.max(logs[0] - logs[1], axis=-1)
 
 
+def shared_masked_loss(
+    first: np.ndarray, second: np.ndarray, keep: ArrayLike, *, epsilon: float
+) -> np.ndarray:
+    """`masked_loss` of several outputs under the same bits, exact.
+
+    The outputs are sum_j M_j z_j, z_j in R^k, each with noise of scale 1 / epsilon. In each coordinate the ratio of
+    the densities is monotone between possible sums, so the largest is at a corner of their grid or far out.
+
+    Args:
+        first, second: z_j for the two inputs, shape (n, d, k), d <= 6; (2^(d + 1) + 2)^k <= 10^5.
+        keep: probabilities that the M_j are 1, shape (n, d).
+        epsilon: > 0.
+
+    Returns:
+        shape (n,), one direction: `first` against `second`.
+    """
+    epsilon = float(positive("epsilon", epsilon))
+    count, bits, outputs = first.shape
+    masks = all_masks(integer("bits", bits, 1, 6))
+    integer("corners", (2 * len(masks) + 2) ** outputs, 1, 10**5)
+    chance = mask_chances(masks, in_unit("keep", keep)[:, None])
+    largest = np.empty(count)
+    for i in range(count):
+        sums = [masks @ one[i] for one in (first, second)]
+        both = np.vstack(sums)
+        axes = np.vstack([both, both.max(0) + 1, both.min(0) - 1]).T
+        at = np.stack([axis.ravel() for axis in np.meshgrid(*axes)], axis=1)
+        density = [np.exp(-epsilon * np.abs(at[:, None] - one).sum(-1)) @ chance[i] for one in sums]
+        largest[i] = np.log(density[0] / density[1]).max()
+    return largest
+
+
+def plain_pairs(rng: np.random.Generator, count: int, *, p: float) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs of inputs whose absolute terms, and those of their difference, sum to at most 1.
+
+    Three bits under two outputs. In the first pair one bit carries the whole difference.
+
+    Returns:
+        pairs, shape (2, count, 3, 2), and keep probabilities in [0, p], shape (count, 3), half of them p.
+    """
+    pairs = rng.standard_cauchy((2, count, 3, 2)) * (rng.uniform(size=(2, count, 3, 2)) < 0.7)
+    pairs[1] += (rng.uniform(size=(count, 1, 1)) < 0.5) * pairs[0]
+    pairs[:, 0] = 0.0
+    pairs[0, 0, 0, 0] = 1.0
+    size = np.abs(np.stack([*pairs, pairs[0] - pairs[1]])).sum((-2, -1)).max(0)
+    free = rng.uniform(size=(count, 3)) < 0.5
+    free[0] = False
+    chances = np.where(free, rng.uniform(0, p, (count, 3)), p)
+    return pairs / np.maximum(size, 1e-12)[:, None, None], chances
+
+
 def noised_mask_deltas(
     epsilons: ArrayLike, sigma: float, *, floor: float, count: int
 ) -> tuple[np.ndarray, np.ndarray]:

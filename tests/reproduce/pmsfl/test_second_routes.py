@@ -22,9 +22,11 @@ from reproduce.papers.pmsfl.second_routes import (
     inversion_errors,
     masked_loss,
     noised_mask_deltas,
+    plain_pairs,
     row_matches,
     score_gradient,
     search_masked_loss,
+    shared_masked_loss,
 )
 
 units = st.floats(0.02, 0.98)
@@ -172,3 +174,35 @@ def test_descent_shrinks_a_quadratic_and_adam_is_that_of_torch():
     found = descend(lambda s: s**3, start, 20, rate=0.01, adam=True)
     np.testing.assert_allclose(found, there.detach().numpy(), rtol=1e-9)
     np.testing.assert_array_equal(start, [1.0, -3.0])
+
+
+def test_the_loss_under_shared_bits_is_that_of_one_output_where_there_is_one():
+    rng = np.random.default_rng(4)
+    first, second = rng.normal(size=(2, 30, 3))
+    keep = rng.uniform(size=(30, 3))
+    found = shared_masked_loss(first[..., None], second[..., None], keep, epsilon=0.7)
+    np.testing.assert_allclose(found, masked_loss(first, second, keep, epsilon=0.7), rtol=1e-9)
+
+
+def test_a_second_output_without_terms_changes_nothing():
+    pair = np.array([[[[0.5, 0.0], [0.3, 0.0]]], [[[0.1, 0.0], [-0.2, 0.0]]]])
+    both = shared_masked_loss(*pair, np.full((1, 2), 0.6), epsilon=2.0)
+    one = masked_loss(*pair[..., 0], np.full(2, 0.6), epsilon=2.0)
+    np.testing.assert_allclose(both, one, rtol=1e-12)
+
+
+@pytest.mark.parametrize("p", [0.1, 0.5, 0.9])
+def test_terms_that_do_not_cancel_leak_no_more_than_one_weight(p):
+    pairs, keep = plain_pairs(np.random.default_rng(11), 200, p=p)
+    assert np.abs(np.stack([*pairs, pairs[0] - pairs[1]])).sum((-2, -1)).max() <= 1 + 1e-12
+    assert keep.max() <= p
+    leak = shared_masked_loss(*pairs, keep, epsilon=2.0)
+    bound = float(exact.masked_laplace_epsilon(2.0, keep=p))
+    assert leak.max() <= bound * (1 + 1e-12)
+    assert leak[0] == pytest.approx(bound)
+
+
+def test_terms_that_cancel_may_leak_more_where_bits_are_rarely_kept():
+    pair = np.array([[[[0.0], [0.0]]], [[[1.0], [-1.0]]]])
+    leak = shared_masked_loss(*pair, np.full((1, 2), 0.1), epsilon=0.1)
+    assert leak > exact.masked_laplace_epsilon(0.1, keep=0.1)
