@@ -17,9 +17,9 @@ A survivor must have its reason in `reproduce/papers/<paper>/survivors.toml`:
 
 An entry whose mutants were run and are all noticed is told as stale: take it out.
 
-Without an option every mutant is run, which takes hours. `--share 0.2` draws a fifth of the moves of each kind in
-each notebook, whatever they cost, and tells an interval for the share that is caught among all; `--sample 300` runs
-what fits into so many seconds, mostly cheap ones. All rows of a run are kept in `build/mutants/<paper>.json`.
+Without an option every mutant is run, which takes hours. `--share 0.2` draws a fifth of the moves, whatever they cost
+and the same in all notebooks, and tells an interval for the share that is caught among all; `--sample 300` runs what
+fits into so many seconds, mostly cheap ones. All rows of a run are kept in `build/mutants/<paper>.json`.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def tried(
         jobs: processes.
         budget: seconds for a sample in all; a notebook gets its share by its number of claims.
         seed: of the sample.
-        part: the share of the moves of each kind and notebook, for a sample that does not look at costs.
+        part: the share of the moves, for a sample that does not look at costs.
     """
     weights = {entry.id: sum(one.by == "formula" for one in entry.claims) for entry in entries}
     total = sum(weights.values())
@@ -281,7 +281,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=cores())
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--sample", type=float, help="seconds for a sample, mostly of cheap mutants")
-    how.add_argument("--share", type=_share, help="share of each kind, above 0 and at most 1")
+    how.add_argument("--share", type=_share, help="share of the moves, above 0 and at most 1")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
     try:

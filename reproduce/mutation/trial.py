@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import random
 import resource
 import sys
@@ -42,7 +41,6 @@ from reproduce.mutation.faults import (
     CELL,
     CORRECTED,
     SOURCE,
-    VALUE,
     Mutant,
     falling,
     has_correction,
@@ -136,7 +134,7 @@ def examine(
         seed: of a sample.
         budget: seconds; with it only moves in the order of a shuffle are run, as many as the seconds of the
             unchanged code let expect to fit into it. It holds more of the cheap ones.
-        share: with it only a sample is run that does not look at costs: this share of the moves of each kind.
+        share: with it only a sample is run that does not look at costs: each move with this probability.
 
     Yields:
         Rows with `claim`, `verdict`, `mutant`, `move`, `kind` and `result`; `result` is "open" for a claim that
@@ -151,7 +149,7 @@ def examine(
     yield from _not_run(found, done)
     chosen = mutants(found, done)
     if share is not None:
-        chosen = stratified(chosen, seed, share)
+        chosen = drawn(chosen, seed, share)
     elif budget is not None:
         chosen = sample(found, done, chosen, seed, budget - (time.monotonic() - begin))
     caught: set[tuple[str, str]] = set()
@@ -287,17 +285,18 @@ def sample(
     return chosen
 
 
-def stratified(every: Sequence[Mutant], seed: int, share: float) -> list[Mutant]:
-    """All corrections, and a share of the moves of each kind, at least one, drawn by a seed.
+def drawn(every: Sequence[Mutant], seed: int, share: float) -> list[Mutant]:
+    """All corrections, and every other move with this probability, by a number that its name and the seed decide.
 
-    What a move costs plays no part, so that the share of survivors is that of all mutants.
+    What a move costs plays no part, nor how many others its notebook has: the share of survivors is that of all
+    moves. A fault inside a function is drawn in all notebooks that use it or in none, so that it survives only where
+    no claim of any of them notices it.
     """
-    chosen = [one for one in every if one.kind == CORRECTED]
-    for kind in (VALUE, SOURCE, CELL):
-        moves = _shuffled([one for one in every if one.kind == kind], seed)
-        for move in moves[: math.ceil(share * len(moves))]:
-            chosen += move
-    return chosen
+    return [
+        one
+        for one in every
+        if one.kind == CORRECTED or random.Random(f"{seed} {one.move}").random() < share
+    ]
 
 
 def _shuffled(every: Sequence[Mutant], seed: int) -> list[list[Mutant]]:

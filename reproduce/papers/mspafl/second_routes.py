@@ -27,6 +27,7 @@ __all__ = [
     "known_number_delta",
     "normals_divergence",
     "search_rounds",
+    "shrunk_average",
     "switching_client",
     "upload_delay",
     "upload_run_delta",
@@ -121,6 +122,24 @@ def upload_delay(
     """
     formed_in = {forms(t): t for t in range(rounds)}
     return next(t for t in range(rounds) if formed_in.get(starts_from(t)) == 0)
+
+
+def shrunk_average(
+    starts_from: Callable[[int], int], forms: Callable[[int], int], rounds: int
+) -> float:
+    """The distance from the optimum that the last uploads of a federation have, if each round halves it.
+
+    There is no noise and everybody takes part. An average that no round has formed yet is at distance 1.
+
+    Args:
+        starts_from: index of the average that round t starts from.
+        forms: index of the average that the uploads of round t form.
+        rounds: >= 1.
+    """
+    averages: dict[int, float] = {}
+    for t in range(integer("rounds", rounds, 1)):
+        averages[forms(t)] = averages.get(starts_from(t), 1.0) / 2
+    return averages[forms(rounds - 1)]
 
 
 def normals_divergence(first: Normals, second: Normals, alpha: float, points: int = 2001) -> float:

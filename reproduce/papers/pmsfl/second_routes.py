@@ -6,6 +6,7 @@ Small exact computations, written independently of the closed forms that they te
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -63,6 +64,57 @@ def masked_loss(
         far = [log_sum(chance + sign * epsilon * s, -1) for sign in (1, -1)]
         logs.append(np.concatenate([log_sum(inside, -1), np.stack(far, -1)], axis=-1))
     return np.max(logs[0] - logs[1], axis=-1)
+
+
+def shared_masked_loss(
+    first: np.ndarray, second: np.ndarray, keep: ArrayLike, *, epsilon: float
+) -> np.ndarray:
+    """`masked_loss` of several outputs under the same bits, exact.
+
+    The outputs are sum_j M_j z_j, z_j in R^k, each with noise of scale 1 / epsilon. In each coordinate the ratio of
+    the densities is monotone between possible sums, so the largest is at a corner of their grid or far out.
+
+    Args:
+        first, second: z_j for the two inputs, shape (n, d, k), d <= 6; (2^(d + 1) + 2)^k <= 10^5.
+        keep: probabilities that the M_j are 1, shape (n, d).
+        epsilon: > 0.
+
+    Returns:
+        shape (n,), one direction: `first` against `second`.
+    """
+    epsilon = float(positive("epsilon", epsilon))
+    count, bits, outputs = first.shape
+    masks = all_masks(integer("bits", bits, 1, 6))
+    integer("corners", (2 * len(masks) + 2) ** outputs, 1, 10**5)
+    chance = mask_chances(masks, in_unit("keep", keep)[:, None])
+    largest = np.empty(count)
+    for i in range(count):
+        sums = [masks @ one[i] for one in (first, second)]
+        both = np.vstack(sums)
+        axes = np.vstack([both, both.max(0) + 1, both.min(0) - 1]).T
+        at = np.stack([axis.ravel() for axis in np.meshgrid(*axes)], axis=1)
+        density = [np.exp(-epsilon * np.abs(at[:, None] - one).sum(-1)) @ chance[i] for one in sums]
+        largest[i] = np.log(density[0] / density[1]).max()
+    return largest
+
+
+def plain_pairs(rng: np.random.Generator, count: int, *, p: float) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs of inputs whose absolute terms, and those of their difference, sum to at most 1.
+
+    Three bits under two outputs. In the first pair one bit carries the whole difference.
+
+    Returns:
+        pairs, shape (2, count, 3, 2), and keep probabilities in [0, p], shape (count, 3), half of them p.
+    """
+    pairs = rng.standard_cauchy((2, count, 3, 2)) * (rng.uniform(size=(2, count, 3, 2)) < 0.7)
+    pairs[1] += (rng.uniform(size=(count, 1, 1)) < 0.5) * pairs[0]
+    pairs[:, 0] = 0.0
+    pairs[0, 0, 0, 0] = 1.0
+    size = np.abs(np.stack([*pairs, pairs[0] - pairs[1]])).sum((-2, -1)).max(0)
+    free = rng.uniform(size=(count, 3)) < 0.5
+    free[0] = False
+    chances = np.where(free, rng.uniform(0, p, (count, 3)), p)
+    return pairs / np.maximum(size, 1e-12)[:, None, None], chances
 
 
 def noised_mask_deltas(
@@ -229,6 +281,58 @@ def row_matches(weights: np.ndarray, inputs: np.ndarray, smashed: np.ndarray) ->
 def _fits(name: str, value: np.ndarray, shape: tuple[int, ...]) -> None:
     if np.shape(value) != shape:
         raise ValueError(f"{name} must have shape {shape}, got {np.shape(value)}")
+
+
+def score_gradient(
+    scores: np.ndarray,
+    *,
+    masks: np.ndarray,
+    weight: np.ndarray,
+    matrix: np.ndarray,
+    target: np.ndarray,
+) -> np.ndarray:
+    """Straight-through gradient of the expected loss |A (w o M) - b|^2 / 2 with respect to the scores.
+
+    Args:
+        scores: s, shape (d,).
+        masks: all masks, shape (2^d, d).
+        weight: w, shape (d,).
+        matrix, target: A of shape (m, d) and b of shape (m,).
+
+    Returns:
+        shape (d,): the mean over M of the slope in w o M, times w o sigma'(s).
+    """
+    chance = mask_chances(masks, 1 / (1 + np.exp(-scores)))
+    pull = chance @ ((masks * weight @ matrix.T - target) @ matrix)
+    return pull * weight * printed.score_slope(scores, rule="straight-through")
+
+
+def descend(
+    gradient: Callable[[np.ndarray], np.ndarray],
+    start: np.ndarray,
+    steps: int,
+    *,
+    rate: float,
+    adam: bool = False,
+) -> np.ndarray:
+    """Where so many steps of gradient descent end.
+
+    Args:
+        gradient: of a place, of its shape.
+        start: the first place, any shape.
+        steps: >= 0.
+        rate: step size, > 0.
+        adam: divide a mean of past gradients by the root of one of their squares (Kingma and Ba, beta 0.9 and 0.999).
+    """
+    place, rate = np.array(start, dtype=float), float(positive("rate", rate))
+    first, second = np.zeros_like(place), np.zeros_like(place)
+    for t in range(1, integer("steps", steps, 0) + 1):
+        step = gradient(place)
+        if adam:
+            first, second = 0.9 * first + 0.1 * step, 0.999 * second + 0.001 * step**2
+            step = first / (1 - 0.9**t) / (np.sqrt(second / (1 - 0.999**t)) + 1e-8)
+        place = place - rate * step
+    return place
 
 
 def frozen_by_drift(participants: int, rounds: int, *, start: float = 0.5) -> np.ndarray:

@@ -14,6 +14,7 @@ from reproduce.papers.mspafl.second_routes import (
     CarriedUploads,
     exposures,
     known_number_delta,
+    shrunk_average,
     upload_delay,
     upload_run_delta,
 )
@@ -56,6 +57,12 @@ def test_the_delay_of_an_upload_follows_the_indices():
     assert upload_delay(lambda t: t - 1, lambda t: t) == 1
     assert upload_delay(lambda t: t - 1, lambda t: t + 1) == 2
     assert upload_delay(lambda t: t, lambda t: t) == 0
+
+
+def test_rounds_that_skip_one_average_train_two_models():
+    assert shrunk_average(lambda t: t - 1, lambda t: t, rounds=8) == 2**-8
+    assert shrunk_average(lambda t: t - 1, lambda t: t + 1, rounds=8) == 2**-4
+    assert shrunk_average(lambda t: t - 1, lambda t: t + 1, rounds=7) == 2**-4
 
 
 def test_the_pictures_are_seven_inches_wide_and_legible():

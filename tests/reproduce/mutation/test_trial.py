@@ -315,25 +315,21 @@ def test_the_interval_counts_moves_and_not_their_directions():
     assert mutants.summary(rows + lost, [])["interval"][1] < 1
 
 
-def test_a_share_holds_every_kind_and_does_not_look_at_costs(toy):
-    write(EQUAL)
-
-    def work():
-        found = Slices(catalogue.figure("toy/derivations"))
-        bench = Bench(found)
-        bench.prepare()
-        every = faults.mutants(found, observe(bench))
-        drawn = [
-            trial.stratified(every, seed, share) for seed, share in ((1, 1), (1, 0.01), (2, 0.01))
-        ]
-        return json.dumps(
-            [[(one.kind, one.move) for one in chosen] for chosen in (every, *drawn)]
-        ).encode()
-
-    every, whole, few, again = json.loads(forked(work, 60.0))
-    assert sorted(whole) == sorted(every)
-    assert {kind for kind, _ in few} == {kind for kind, _ in every}
-    assert len({move for _, move in few}) == 3 and few == again
+def test_a_share_is_drawn_by_the_names_of_moves_and_does_not_look_at_costs():
+    every = [
+        faults.Mutant(f"{k} {way}", kind, f"move {k}", k, ("a",), dict)
+        for k in range(2000)
+        for way, kind in (("up", faults.VALUE), ("down", faults.VALUE))
+    ]
+    every.append(faults.Mutant("c", faults.CORRECTED, "a", 0, ("a",), dict))
+    assert trial.drawn(every, 1, 1.0) == every
+    tenth = trial.drawn(every, 1, 0.1)
+    assert 150 < len({one.move for one in tenth}) < 250
+    assert len(tenth) == 2 * (len({one.move for one in tenth}) - 1) + 1, "both directions, once"
+    assert tenth[-1] is every[-1], "all corrections"
+    some = trial.drawn(every[1000:], 1, 0.1)
+    assert some == [one for one in tenth if one in every[1000:]], "the same in another notebook"
+    assert {one.move for one in trial.drawn(every, 2, 0.1)} != {one.move for one in tenth}
 
 
 @pytest.mark.parametrize("share", ["0", "1.5", "-1"])

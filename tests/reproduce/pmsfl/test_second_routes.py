@@ -17,12 +17,16 @@ from repro.federated.pmsfl import masks
 from reproduce.papers.pmsfl.second_routes import (
     all_masks,
     averaging_errors,
+    descend,
     frozen_by_drift,
     inversion_errors,
     masked_loss,
     noised_mask_deltas,
+    plain_pairs,
     row_matches,
+    score_gradient,
     search_masked_loss,
+    shared_masked_loss,
 )
 
 units = st.floats(0.02, 0.98)
@@ -143,3 +147,62 @@ def test_limits_of_drift():
 def test_bad_input_is_named(call, name):
     with pytest.raises(ValueError, match=name):
         call()
+
+
+def test_the_gradient_of_the_scores_is_that_of_the_expected_loss_where_it_is_linear():
+    rng = np.random.default_rng(3)
+    scores, weight = rng.normal(size=(2, 4))
+    matrix, target = np.zeros((1, 4)), np.zeros(1)
+    known = {"masks": all_masks(4), "weight": weight}
+    assert not score_gradient(scores, matrix=matrix, target=target, **known).any()
+    one = np.array([[1.0, 0, 0, 0]])
+    # d/ds of E (w M - b)^2 / 2 by the estimator: (w theta - b) w theta (1 - theta)
+    theta = 1 / (1 + np.exp(-scores[0]))
+    found = score_gradient(scores, matrix=one, target=np.array([0.5]), **known)
+    wanted = (weight[0] * theta - 0.5) * weight[0] * theta * (1 - theta)
+    np.testing.assert_allclose(found, [wanted, 0, 0, 0], rtol=1e-12)
+
+
+def test_descent_shrinks_a_quadratic_and_adam_is_that_of_torch():
+    start = np.array([1.0, -3.0])
+    np.testing.assert_allclose(descend(lambda s: s, start, 5, rate=0.1), start * 0.9**5)
+    there = torch.tensor(start, requires_grad=True)
+    optimiser = torch.optim.Adam([there], lr=0.01)
+    for _ in range(20):
+        there.grad = there.detach() ** 3
+        optimiser.step()
+    found = descend(lambda s: s**3, start, 20, rate=0.01, adam=True)
+    np.testing.assert_allclose(found, there.detach().numpy(), rtol=1e-9)
+    np.testing.assert_array_equal(start, [1.0, -3.0])
+
+
+def test_the_loss_under_shared_bits_is_that_of_one_output_where_there_is_one():
+    rng = np.random.default_rng(4)
+    first, second = rng.normal(size=(2, 30, 3))
+    keep = rng.uniform(size=(30, 3))
+    found = shared_masked_loss(first[..., None], second[..., None], keep, epsilon=0.7)
+    np.testing.assert_allclose(found, masked_loss(first, second, keep, epsilon=0.7), rtol=1e-9)
+
+
+def test_a_second_output_without_terms_changes_nothing():
+    pair = np.array([[[[0.5, 0.0], [0.3, 0.0]]], [[[0.1, 0.0], [-0.2, 0.0]]]])
+    both = shared_masked_loss(*pair, np.full((1, 2), 0.6), epsilon=2.0)
+    one = masked_loss(*pair[..., 0], np.full(2, 0.6), epsilon=2.0)
+    np.testing.assert_allclose(both, one, rtol=1e-12)
+
+
+@pytest.mark.parametrize("p", [0.1, 0.5, 0.9])
+def test_terms_that_do_not_cancel_leak_no_more_than_one_weight(p):
+    pairs, keep = plain_pairs(np.random.default_rng(11), 200, p=p)
+    assert np.abs(np.stack([*pairs, pairs[0] - pairs[1]])).sum((-2, -1)).max() <= 1 + 1e-12
+    assert keep.max() <= p
+    leak = shared_masked_loss(*pairs, keep, epsilon=2.0)
+    bound = float(exact.masked_laplace_epsilon(2.0, keep=p))
+    assert leak.max() <= bound * (1 + 1e-12)
+    assert leak[0] == pytest.approx(bound)
+
+
+def test_terms_that_cancel_may_leak_more_where_bits_are_rarely_kept():
+    pair = np.array([[[[0.0], [0.0]]], [[[1.0], [-1.0]]]])
+    leak = shared_masked_loss(*pair, np.full((1, 2), 0.1), epsilon=0.1)
+    assert leak > exact.masked_laplace_epsilon(0.1, keep=0.1)

@@ -41,7 +41,8 @@ so that both are -c p: then E r <= R E r', and R is the bound. Layers of many ou
 under a bit of its own, with D a bound on the three l1 norms: the same steps hold for the joint densities
 with |y|_1 in place of |y|. One mask attains the largest difference of every output at once, so these sum
 to at most D, and E|y|_1 <= p. A bit that several outputs share, as in a
-convolution, makes this false.
+convolution, makes this false. Where D bounds the sums of the absolute terms (for x, for x' and for their
+difference), `masked_laplace_epsilon` is an upper bound, with shared bits as well (pmsfl/derivations-theorem-2, 6.9).
 """
 
 from __future__ import annotations
@@ -346,8 +347,8 @@ def run_epsilon(
 def masked_laplace_epsilon(epsilon: ArrayLike, *, keep: ArrayLike) -> np.ndarray:
     """ln(1 - p + p e^epsilon): what the worst pair found leaks through a random mask, Theorem 2.
 
-    One weight carries the whole difference and is kept with probability p; the output is far out. This
-    is a lower bound on the supremum, whatever the dimension, and exact for one weight.
+    One weight carries the whole difference and is kept with probability p; the output is far out. This is a lower
+    bound on the supremum, whatever the dimension, and exact where the absolute terms sum to at most the sensitivity.
 
     Args:
         epsilon: of the Laplace noise alone, >= 0.
