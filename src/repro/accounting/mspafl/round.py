@@ -34,7 +34,7 @@ from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 from scipy.special import ndtr
 from scipy.stats import binom
 
-from repro._validate import in_unit, integer, positive
+from repro._validate import flag, in_unit, integer, positive
 from repro.accounting._binomial import window
 from repro.accounting._discretise import optimistic
 from repro.accounting._gaussian import log_expm1, log_shift_divergence, log_sum
@@ -94,6 +94,7 @@ class AveragedUploads(Mechanism):
     def __post_init__(self) -> None:
         frozen_fields(self, sigma=positive, p=in_unit, q=in_unit, clip=positive)
         integer("clients", self.clients, 1)
+        flag("participants_known", self.participants_known)
 
     @property
     def _open(self) -> bool:
