@@ -19,6 +19,7 @@ from repro.accounting._pld import losses, on_grid, one_sided
 from repro.accounting.ddpsa import printed as ddpsa
 from repro.accounting.laplace import SummedLaplace
 from repro.accounting.mspafl import printed as mspafl
+from repro.accounting.mspafl import round as uploads_module
 from repro.accounting.mspafl.carried import CarriedRun
 from repro.accounting.mspafl.round import AveragedUploads
 from repro.accounting.mspafl.run import average_epsilon_lower, run_delta
@@ -301,3 +302,27 @@ def test_sums_of_little_noise_are_the_same_in_blocks(monkeypatch):
         bell = lambda x: np.exp(-((x / s[:, None]) ** 2) / 2)  # noqa: E731
         values.append(grid.mixture(bell, 0.3, slice(37, grid.y.shape[1] - 61)))
     assert values[0] == pytest.approx(values[1], rel=1e-12, abs=1e-300)
+
+
+@pytest.mark.parametrize("given", [(0.3, 1e-12, 1.0), (1.0, 0.1, 0.1), (0.05, 0.9, 0.9)])
+def test_numbers_of_participants_that_hardly_occur_are_left_out(monkeypatch, given):
+    """With 10,000 clients each of 20,001 steps looked at all of them, for over 20 s; the sum is the same."""
+    sigma, p, q = given
+    uploads = AveragedUploads(sigma, p=p, q=q, clients=200)
+    few = uploads.rdp([1.5, 2.0, 64.0])
+    monkeypatch.setattr("repro.accounting.mspafl.round._FAINT", np.inf)
+    assert few == pytest.approx(uploads.rdp([1.5, 2.0, 64.0]), rel=1e-12)
+    assert AveragedUploads(sigma, p=p, q=0.0, clients=10**4).rdp(2.0) == 0.0
+
+
+def test_most_of_many_numbers_of_participants_hardly_occur(monkeypatch):
+    seen = []
+    terms = uploads_module._log_terms
+
+    def counted(x, ratio, q, k, *others):
+        seen.append((x.size, k.size))
+        return terms(x, ratio, q, k, *others)
+
+    monkeypatch.setattr(uploads_module, "_log_terms", counted)
+    AveragedUploads(1.0, p=0.01, q=0.1, clients=3000).rdp(2.5)
+    assert 20 < sum(size for steps, size in seen if steps == 20_001) < 200

@@ -56,6 +56,12 @@ _LIGHTEST = 1e-15  # numbers of participants less likely than this get no cells 
 _TOGETHER = 500
 """Numbers of participants whose divergences are held at once: 80 MB with 20,000 steps of the trapezoidal rule."""
 
+_APART = 250
+"""Every so many steps are looked at to see which numbers of participants matter."""
+
+_FAINT = 50.0
+"""Logarithm by which the divergence of a number is below the largest at all of these, to be left out."""
+
 
 @dataclass(frozen=True, eq=False)
 class AveragedUploads(Mechanism):
@@ -134,16 +140,22 @@ class AveragedUploads(Mechanism):
                 f"sigma must be at least {2 / _BARE} clips for Renyi divergences, got "
                 f"{self.sigma!r} with clip={self.clip!r}"
             )
+        if self.p * self.q == 0:
+            return np.zeros(alpha.shape)
         end = ratio**2 * (np.max(alpha) + 1) + 12 * ratio
         x = np.linspace(0.0, end, 20_001)[:, None]
         k = np.arange(1, self.clients + 1)  # all of them: high orders feel the least likely ones
         log_chance = binom.logpmf(k, self.clients, self.p)
+
+        def terms(x, some):
+            given = self.q, k[some], log_chance[some], self.clients, self._open
+            return _log_terms(x, ratio, *given)
+
+        rough = terms(x[::_APART], slice(None))
+        kept = np.flatnonzero(np.any(rough > rough.max(axis=1, keepdims=True) - _FAINT, axis=0))
         parts = [
-            log_sum(
-                _log_terms(x, ratio, self.q, k[some], log_chance[some], self.clients, self._open),
-                axis=1,
-            )
-            for some in (slice(at, at + _TOGETHER) for at in range(0, k.size, _TOGETHER))
+            log_sum(terms(x, kept[at : at + _TOGETHER]), axis=1)
+            for at in range(0, kept.size, _TOGETHER)
         ]
         a = alpha.reshape(-1, 1)
         log_f = np.logaddexp.reduce(parts) + np.logaddexp((a - 1) * x[:, 0], -a * x[:, 0])
