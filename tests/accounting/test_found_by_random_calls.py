@@ -15,6 +15,7 @@ from repro.accounting import (
 )
 from repro.accounting.__main__ import main
 from repro.accounting._laplace_sums import loss_point
+from repro.accounting._losses import profile
 from repro.accounting._pld import losses, on_grid, one_sided
 from repro.accounting.ddpsa import printed as ddpsa
 from repro.accounting.laplace import SummedLaplace
@@ -308,7 +309,7 @@ def test_sums_of_little_noise_are_the_same_in_blocks(monkeypatch):
 def test_numbers_of_participants_that_hardly_occur_are_left_out(monkeypatch, given):
     """With 10,000 clients each of 20,001 steps looked at all of them, for over 20 s; the sum is the same."""
     sigma, p, q = given
-    uploads = AveragedUploads(sigma, p=p, q=q, clients=200)
+    uploads = AveragedUploads(sigma, p=p, q=q, clients=60)
     few = uploads.rdp([1.5, 2.0, 64.0])
     monkeypatch.setattr("repro.accounting.mspafl.round._FAINT", np.inf)
     assert few == pytest.approx(uploads.rdp([1.5, 2.0, 64.0]), rel=1e-12)
@@ -326,3 +327,13 @@ def test_most_of_many_numbers_of_participants_hardly_occur(monkeypatch):
     monkeypatch.setattr(uploads_module, "_log_terms", counted)
     AveragedUploads(1.0, p=0.01, q=0.1, clients=3000).rdp(2.5)
     assert 20 < sum(size for steps, size in seen if steps == 20_001) < 200
+
+
+@pytest.mark.parametrize("clip", [1e-300, 1e-320])
+def test_losses_of_waits_lie_on_no_finer_grid_than_those_of_compositions(clip):
+    """A chance of 1/2 was 10^300 places of the typical loss; of a step that is no double there was no grid."""
+    run = CarriedRun(0.03, rounds=3, p=0.999, q=0.5, clients=100, clip=clip)
+    assert 0 <= run.delta(1e-12, method="lower") <= run.delta(1e-12) < 1e-12
+    place = 10**30
+    far = pld_pmf.DensePLDPmf(1e-30, place, np.array([0.5, 0.5]), 0.0, False)
+    assert profile(far, np.array([0.0])) == pytest.approx(-np.expm1(-1.0))
