@@ -9,6 +9,7 @@ from repro.accounting import (
     CentralizedShuffling,
     ModelSplitting,
     OnlyLocalSampling,
+    PoissonGaussian,
     RandomParticipation,
     WeakClientSampling,
     compose,
@@ -35,6 +36,8 @@ from repro.accounting.random_participation.comb import comb
 from repro.accounting.random_participation.lower import pair_masses
 from repro.accounting.random_participation.mechanisms import CountRevealed
 from repro.attacks.one_run import guess_p_value
+from repro.federated.ddpsa.algorithm import Variant
+from repro.federated.mspafl.algorithm import LocalTraining
 from repro.secagg import discrete_laplace
 
 HUGE = 2**2000
@@ -337,3 +340,42 @@ def test_losses_of_waits_lie_on_no_finer_grid_than_those_of_compositions(clip):
     place = 10**30
     far = pld_pmf.DensePLDPmf(1e-30, place, np.array([0.5, 0.5]), 0.0, False)
     assert profile(far, np.array([0.0])) == pytest.approx(-np.expm1(-1.0))
+
+
+def test_a_participation_that_never_happens_tells_nothing():
+    """Losses of 10^15 on a grid of 10^-12 were asked for, though none of them ever occurs."""
+    never = WeakClientSampling(1e-6, p=0.0, q=1.0, clip=50.0)
+    assert never.tpr_at_fpr(0.01, method="lower") == pytest.approx(0.01)
+    assert compose(never, 2).delta(1.0) <= 1e-13
+    with pytest.raises(ValueError, match="interval must be at least"):
+        PoissonGaussian(1e-6, rate=1.0, sensitivity=50.0).pld(method="lower", interval=1e-12)
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        CarriedRun(0.03, rounds=10, p=1e-12, q=0.1, clients=1, clip=1e-3),
+        AveragedUploads(1.0, p=1e-12, q=1.0, clients=1),
+    ],
+)
+def test_losses_that_hardly_ever_occur_are_not_small(mechanism):
+    """Their spacing was a share of the deviation, a millionth of a loss: gigabytes, or a refusal."""
+    run = compose(mechanism, 50)
+    assert 0 < run.delta(1e-3, method="lower") <= run.delta(1e-3) < 1e-8
+
+
+def test_a_lower_bound_next_to_1_is_not_above_the_upper_one():
+    mechanism = ModelSplitting(3.0, submodels=2, clip=50.0)
+    for way in ("remove", "add"):
+        low, high = (
+            mechanism.delta([0.0, 1e-12, 8.0], method=m, direction=way) for m in ("lower", "upper")
+        )
+        assert np.all((low > 0.999) & (low <= high))
+
+
+def test_choices_of_training_are_true_or_false():
+    given = {"clients": 1, "clip": 0.1, "epsilon": 1.0, "adam": True, "learning_rate": 0.1}
+    with pytest.raises(TypeError, match="shared must be True or False"):
+        Variant(**given, shared=-1.0)
+    with pytest.raises(TypeError, match="replacement must be True or False"):
+        LocalTraining(steps=1, batch=1, replacement=None)

@@ -41,7 +41,7 @@ from repro.accounting._gaussian import log_expm1, log_shift_divergence, log_sum
 from repro.accounting.gaussian import PoissonGaussian
 from repro.accounting.mechanism import Mechanism, frozen_fields
 
-__all__ = ["CELL_ROUNDING", "LARGEST_EPSILON", "AveragedUploads", "gaussian_cells"]
+__all__ = ["CELL_ROUNDING", "LARGEST_EPSILON", "SELDOM", "AveragedUploads", "gaussian_cells"]
 
 _CELL = 1 / 14  # of the discretised outputs, in standard deviations
 _REACH = 8.0
@@ -55,6 +55,9 @@ _LIGHTEST = 1e-15  # numbers of participants less likely than this get no cells 
 
 _TOGETHER = 500
 """Numbers of participants whose divergences are held at once: 80 MB with 20,000 steps of the trapezoidal rule."""
+
+SELDOM = 1e-3
+"""Chance of losses below which they are so rare that the variance of their sum says nothing about their size."""
 
 _APART = 250
 """Every so many steps are looked at to see which numbers of participants matter."""
@@ -166,7 +169,9 @@ class AveragedUploads(Mechanism):
 
     def loss_step(self, method: str) -> float | None:
         """A share of the typical loss: rounding costs to second order, but down half a step a round of sparse cells."""
-        typical = 2 * self.clip / self.sigma * self.q * np.sqrt(self.p / self.clients)
+        # A record that hardly ever takes part needs no finer grid than the losses of when it does.
+        present = max(self.p, SELDOM)
+        typical = 2 * self.clip / self.sigma * self.q * np.sqrt(present / self.clients)
         share = 10 if method != "lower" else 50 if self.clients == 1 else 200
         return float(typical / share) or None
 
