@@ -379,3 +379,12 @@ def test_choices_of_training_are_true_or_false():
         Variant(**given, shared=-1.0)
     with pytest.raises(TypeError, match="replacement must be True or False"):
         LocalTraining(steps=1, batch=1, replacement=None)
+
+
+def test_cells_of_very_many_records_are_wider(monkeypatch):
+    """With 10 million records of which 600 counted there were 186 million cells of 1.4 GiB."""
+    fine = [side.size for side in pair_masses(0.3, 0.5, 0.5, 30, 0.6)]
+    monkeypatch.setattr("repro.accounting.random_participation.lower._MOST_CELLS", 40_000)
+    masses = pair_masses(0.3, 0.5, 0.5, 30, 0.6)
+    assert masses[0].size < 60_000 < fine[0]
+    assert [side.sum() for side in masses] == pytest.approx([1.0, 1.0], abs=1e-12)

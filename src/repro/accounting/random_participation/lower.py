@@ -48,6 +48,7 @@ _SCAN_LIGHTEST = -45.0  # logarithm of the smallest binomial weight in that choi
 _CELL = 1 / 48  # width of the cells behind a bound, in standard deviations
 _LIGHTEST = -80.0  # logarithm of the smallest binomial weight behind a bound
 _PAIR_CELL = 1 / 14  # the same for loss distributions, which are cells on both axes
+_MOST_CELLS = 15_000_000  # on both axes
 _EMPTY = 1e-40  # mass of a row of cells, or of a column, that is left out
 _GRID_REACH = 9.0  # margin of the grids around the outermost counts, in standard deviations
 _BLOCK = 1_000_000  # numbers in memory at a time
@@ -355,12 +356,15 @@ def pair_masses(
     """
     sine = np.sqrt(max(0.0, 1 - cosine**2))
     spread = np.array([s])
-    grid = comb(
-        d, np.array([q]), spread, step=_PAIR_CELL, reach=_GRID_REACH, lightest=_SCAN_LIGHTEST
-    )
+    made = partial(comb, d, np.array([q]), spread, reach=_GRID_REACH, lightest=_SCAN_LIGHTEST)
+    cell, grid = _PAIR_CELL, made(step=_PAIR_CELL)
+    size = grid.y.size * (sine / s + 2 * _GRID_REACH) / cell
+    if size > _MOST_CELLS:  # wider ones tell less
+        cell *= np.sqrt(size / _MOST_CELLS)
+        grid = made(step=cell)
 
     def edges(low: float, high: float) -> np.ndarray:
-        return np.arange(low - _GRID_REACH * s, high + _GRID_REACH * s, s * _PAIR_CELL)
+        return np.arange(low - _GRID_REACH * s, high + _GRID_REACH * s, s * cell)
 
     def gaussian_cells(edge: np.ndarray) -> np.ndarray:
         edge = np.concatenate([[-np.inf], edge / s, [np.inf]])
