@@ -17,6 +17,7 @@ __all__ = [
     "below_one",
     "broadcastable",
     "choice",
+    "flag",
     "in_unit",
     "integer",
     "integers",
@@ -165,6 +166,13 @@ def choice(name: str, value: object, allowed: Iterable[str]) -> str:
     if not isinstance(value, str) or value not in words:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, words))}, got {value!r}")
     return value
+
+
+def flag(name: str, value: object) -> bool:
+    """A truth value; other objects raise TypeError, because some of them have none."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
 
 
 def broadcastable(**arrays: object) -> tuple[int, ...]:

@@ -9,18 +9,22 @@ from repro.accounting import (
     CentralizedShuffling,
     ModelSplitting,
     OnlyLocalSampling,
+    PoissonGaussian,
     RandomParticipation,
     WeakClientSampling,
     compose,
 )
 from repro.accounting.__main__ import main
+from repro.accounting._laplace_sums import loss_point
+from repro.accounting._losses import profile
 from repro.accounting._pld import losses, on_grid, one_sided
 from repro.accounting.ddpsa import printed as ddpsa
 from repro.accounting.laplace import SummedLaplace
 from repro.accounting.mspafl import printed as mspafl
+from repro.accounting.mspafl import round as uploads_module
 from repro.accounting.mspafl.carried import CarriedRun
 from repro.accounting.mspafl.round import AveragedUploads
-from repro.accounting.mspafl.run import run_delta
+from repro.accounting.mspafl.run import average_epsilon_lower, run_delta
 from repro.accounting.partitioning import printed as partitioning
 from repro.accounting.partitioning.blocks import ratio_losses
 from repro.accounting.partitioning.columns import log_outside
@@ -29,7 +33,11 @@ from repro.accounting.partitioning.laws import Law
 from repro.accounting.pmsfl import printed as pmsfl
 from repro.accounting.pmsfl import releases
 from repro.accounting.random_participation.comb import comb
+from repro.accounting.random_participation.lower import pair_masses
+from repro.accounting.random_participation.mechanisms import CountRevealed
 from repro.attacks.one_run import guess_p_value
+from repro.federated.ddpsa.algorithm import Variant
+from repro.federated.mspafl.algorithm import LocalTraining
 from repro.secagg import discrete_laplace
 
 HUGE = 2**2000
@@ -215,9 +223,77 @@ def test_next_to_no_noise_has_no_divergences():
         AveragedUploads(1e-300, p=0.999, q=1e-12, clients=10_000, clip=1e-6).rdp(2.5)
 
 
-def test_whether_draws_are_replaced_is_a_truth_value():
-    with pytest.raises(TypeError, match="replacement must be True or False"):
-        mspafl.sampling_ratio(10_000, 3, replacement=np.zeros((2, 0)))
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("replacement", lambda value: mspafl.sampling_ratio(10_000, 3, replacement=value)),
+        ("average", lambda value: ddpsa.quantisation_error(10, clients=3, average=value)),
+        (
+            "participants_known",
+            lambda value: AveragedUploads(1.0, p=0.1, clients=3, participants_known=value),
+        ),
+    ],
+)
+def test_a_truth_value_is_true_or_false(name, call):
+    with pytest.raises(TypeError, match=f"{name} must be True or False"):
+        call(np.zeros((2, 0)))
+
+
+@pytest.mark.filterwarnings("error")
+def test_next_to_no_room_below_the_largest_loss_of_summed_noise():
+    """The last of 50,000 cells starts a rounding below the largest loss, where a bracket overflowed."""
+    assert compose(SummedLaplace(0.03, clients=3), 50).epsilon(0.1) > 500
+
+
+def test_many_clients_with_next_to_no_noise_have_fewer_cells(monkeypatch):
+    """A lower bound searched 200,000 edges with sums of 100 terms, for over 20 s."""
+    monkeypatch.setattr("repro.accounting.laplace._MOST_TERMS", 10**5)
+    monkeypatch.setattr("repro.accounting.laplace._LEAST_CELLS", 10)
+    cells = []
+
+    def counted(epsilon, *others):
+        cells.append(epsilon.size)
+        return loss_point(epsilon, *others)
+
+    monkeypatch.setattr("repro.accounting.laplace.loss_point", counted)
+    mechanism = SummedLaplace(1.0, clients=100, sensitivity=2000.0)
+    kept = losses(one_sided(mechanism.pld(method="lower", interval=0.01))[0])
+    assert 0.99 < kept.mass.sum() <= 1.0
+    place = kept.first + np.flatnonzero(kept.mass)
+    assert set(cells) == {1000}
+    assert 49 < kept.interval * place.max() <= 2000
+
+
+@pytest.mark.parametrize("count", [3, 150])
+def test_both_searches_for_an_output_end_at_the_same(monkeypatch, count):
+    shift = np.full(30, 4.0)
+    epsilon = np.linspace(0.0, 3.9, 30)
+    slow = loss_point(epsilon, shift, count)
+    monkeypatch.setattr("repro.accounting._laplace_sums._DEAR", 1)
+    assert loss_point(epsilon, shift, count) == pytest.approx(slow, rel=1e-10)
+
+
+def test_averages_with_next_to_no_noise_take_no_gigabytes():
+    """Losses of 0 and of 5 10^11 on one grid: 995 million places after 10,000 rounds."""
+    given = {"p": 0.999, "q": 1.0, "clients": 1}
+    (most,) = average_epsilon_lower(0.999, 10_000, ratio=1e6, **given)
+    (less,) = average_epsilon_lower(0.999, 10_000, ratio=20.0, **given)
+    assert 1e6 < less < most < 1e7
+
+
+def test_rates_next_to_1_leave_a_trace_of_silence():
+    """p (1 - q) came out as 0 in some cells: a lower epsilon of 99.5, where no loss exceeds 2 x 36.74."""
+    almost = 1 - 2.0**-53
+    run = compose(CountRevealed(0.1, p=almost, q=almost, samples_per_client=3), 2)
+    low, high = (run.epsilon(0.1, method=m, direction="add") for m in ("lower", "upper"))
+    assert 73 < low <= high < -2 * np.log(2.0**-53)
+
+
+def test_rows_of_cells_that_are_next_to_empty_are_left_out():
+    """With a noise multiplier of 0.001 there were 86 million cells, most of them between any two sums."""
+    masses = pair_masses(1e-3, 0.5, 0.5, 3, 0.6)
+    assert masses[0].size < 3e6
+    assert [side.sum() for side in masses] == pytest.approx([1.0, 1.0], abs=1e-12)
 
 
 def test_sums_of_little_noise_are_the_same_in_blocks(monkeypatch):
@@ -230,3 +306,85 @@ def test_sums_of_little_noise_are_the_same_in_blocks(monkeypatch):
         bell = lambda x: np.exp(-((x / s[:, None]) ** 2) / 2)  # noqa: E731
         values.append(grid.mixture(bell, 0.3, slice(37, grid.y.shape[1] - 61)))
     assert values[0] == pytest.approx(values[1], rel=1e-12, abs=1e-300)
+
+
+@pytest.mark.parametrize("given", [(0.3, 1e-12, 1.0), (1.0, 0.1, 0.1), (0.05, 0.9, 0.9)])
+def test_numbers_of_participants_that_hardly_occur_are_left_out(monkeypatch, given):
+    """With 10,000 clients each of 20,001 steps looked at all of them, for over 20 s; the sum is the same."""
+    sigma, p, q = given
+    uploads = AveragedUploads(sigma, p=p, q=q, clients=60)
+    few = uploads.rdp([1.5, 2.0, 64.0])
+    monkeypatch.setattr("repro.accounting.mspafl.round._FAINT", np.inf)
+    assert few == pytest.approx(uploads.rdp([1.5, 2.0, 64.0]), rel=1e-12)
+    assert AveragedUploads(sigma, p=p, q=0.0, clients=10**4).rdp(2.0) == 0.0
+
+
+def test_most_of_many_numbers_of_participants_hardly_occur(monkeypatch):
+    seen = []
+    terms = uploads_module._log_terms
+
+    def counted(x, ratio, q, k, *others):
+        seen.append((x.size, k.size))
+        return terms(x, ratio, q, k, *others)
+
+    monkeypatch.setattr(uploads_module, "_log_terms", counted)
+    AveragedUploads(1.0, p=0.01, q=0.1, clients=3000).rdp(2.5)
+    assert 20 < sum(size for steps, size in seen if steps == 20_001) < 200
+
+
+@pytest.mark.parametrize("clip", [1e-300, 1e-320])
+def test_losses_of_waits_lie_on_no_finer_grid_than_those_of_compositions(clip):
+    """A chance of 1/2 was 10^300 places of the typical loss; of a step that is no double there was no grid."""
+    run = CarriedRun(0.03, rounds=3, p=0.999, q=0.5, clients=100, clip=clip)
+    assert 0 <= run.delta(1e-12, method="lower") <= run.delta(1e-12) < 1e-12
+    place = 10**30
+    far = pld_pmf.DensePLDPmf(1e-30, place, np.array([0.5, 0.5]), 0.0, False)
+    assert profile(far, np.array([0.0])) == pytest.approx(-np.expm1(-1.0))
+
+
+def test_a_participation_that_never_happens_tells_nothing():
+    """Losses of 10^15 on a grid of 10^-12 were asked for, though none of them ever occurs."""
+    never = WeakClientSampling(1e-6, p=0.0, q=1.0, clip=50.0)
+    assert never.tpr_at_fpr(0.01, method="lower") == pytest.approx(0.01)
+    assert compose(never, 2).delta(1.0) <= 1e-13
+    with pytest.raises(ValueError, match="interval must be at least"):
+        PoissonGaussian(1e-6, rate=1.0, sensitivity=50.0).pld(method="lower", interval=1e-12)
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        CarriedRun(0.03, rounds=10, p=1e-12, q=0.1, clients=1, clip=1e-3),
+        AveragedUploads(1.0, p=1e-12, q=1.0, clients=1),
+    ],
+)
+def test_losses_that_hardly_ever_occur_are_not_small(mechanism):
+    """Their spacing was a share of the deviation, a millionth of a loss: gigabytes, or a refusal."""
+    run = compose(mechanism, 50)
+    assert 0 < run.delta(1e-3, method="lower") <= run.delta(1e-3) < 1e-8
+
+
+def test_a_lower_bound_next_to_1_is_not_above_the_upper_one():
+    mechanism = ModelSplitting(3.0, submodels=2, clip=50.0)
+    for way in ("remove", "add"):
+        low, high = (
+            mechanism.delta([0.0, 1e-12, 8.0], method=m, direction=way) for m in ("lower", "upper")
+        )
+        assert np.all((low > 0.999) & (low <= high))
+
+
+def test_choices_of_training_are_true_or_false():
+    given = {"clients": 1, "clip": 0.1, "epsilon": 1.0, "adam": True, "learning_rate": 0.1}
+    with pytest.raises(TypeError, match="shared must be True or False"):
+        Variant(**given, shared=-1.0)
+    with pytest.raises(TypeError, match="replacement must be True or False"):
+        LocalTraining(steps=1, batch=1, replacement=None)
+
+
+def test_cells_of_very_many_records_are_wider(monkeypatch):
+    """With 10 million records of which 600 counted there were 186 million cells of 1.4 GiB."""
+    fine = [side.size for side in pair_masses(0.3, 0.5, 0.5, 30, 0.6)]
+    monkeypatch.setattr("repro.accounting.random_participation.lower._MOST_CELLS", 40_000)
+    masses = pair_masses(0.3, 0.5, 0.5, 30, 0.6)
+    assert masses[0].size < 60_000 < fine[0]
+    assert [side.sum() for side in masses] == pytest.approx([1.0, 1.0], abs=1e-12)

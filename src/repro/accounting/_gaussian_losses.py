@@ -15,6 +15,7 @@ __all__ = ["sampled_cells"]
 
 _REACH = 9.5  # standard deviations beyond which less than 1e-20 of a Gaussian lies
 _MOST_CELLS = 4_000_000
+_FARTHEST = 2.0**52  # places from loss 0, which doubles still tell apart
 _NO_TAIL = 1e3  # standard deviations beyond which a normal tail is 0, and so is its error
 _TAIL_UNITS = (
     16 * np.finfo(float).eps
@@ -51,11 +52,18 @@ def sampled_cells(
         sensitivity: shift of the mean by a record that is drawn, > 0.
         rate: sampling rate, in (0, 1].
         interval: spacing of the losses, > 0.
+
+    Raises:
+        ValueError: the interval is so small that places on the grid are beyond whole numbers of an array.
     """
     shift = sensitivity / sigma
     ends = np.array([-_REACH, shift + _REACH]) * shift - shift**2 / 2
     if rate < 1:
         ends = np.logaddexp(np.log1p(-rate), np.log(rate) + ends)
+    if (reach := max(abs(ends))) / interval > _FARTHEST:
+        raise ValueError(
+            f"interval must be at least {reach / _FARTHEST:.3g} for losses up to {reach:.3g}, got {interval!r}"
+        )
     first = math.floor(ends[0] / interval)
     last = min(math.floor(ends[1] / interval), first + _MOST_CELLS)
     index = np.arange(first, max(first, last) + 1)

@@ -30,6 +30,9 @@ FEW = 2000
 _LIGHT = 60.0
 """Logarithm by which the terms left out are smaller than the largest, at least."""
 
+_DEAR = 10**6
+"""Terms in one evaluation of a loss from which on evaluations are saved."""
+
 _ROWS = 256
 """Values of x whose terms are in memory at a time."""
 
@@ -117,8 +120,9 @@ def loss_point(epsilon: np.ndarray, shift: np.ndarray, count: int) -> np.ndarray
     low, high = shift / 2, np.array(shift, float)
     if count > 1:
         room = np.maximum(shift - epsilon, np.finfo(float).tiny) / (count - 1)
-        high = np.minimum(shift / -np.expm1(-room), np.maximum(_FAR, 2 * shift))
-    if count > FEW:  # an evaluation is dear: a search with fewer of them
+        with np.errstate(over="ignore"):  # next to no room: the other end counts
+            high = np.minimum(shift / -np.expm1(-room), np.maximum(_FAR, 2 * shift))
+    if count > FEW or count * high.size > _DEAR:  # a search with fewer evaluations
         found = elementwise.find_root(
             lambda log_x, at, moved: loss(np.exp(log_x), moved, count) - at,
             (np.log(low), np.log(high)),

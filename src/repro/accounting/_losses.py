@@ -51,7 +51,8 @@ def _tails(
     if positive and first < -1:
         skipped = min(-first - 1, mass.size - 1)
         first, mass = first + skipped, mass[skipped:]
-    loss = interval * (first + np.arange(mass.size))
+    # As doubles: on a very fine grid the places are beyond the whole numbers of an array.
+    loss = interval * (float(first) + np.arange(mass.size))
     upper = np.append(np.cumsum(mass[::-1])[::-1] + infinite, infinite)
     if loss[-1] > _OVERFLOW:
         with np.errstate(divide="ignore"):

@@ -30,6 +30,7 @@ __all__ = [
     "losses",
     "on_grid",
     "one_sided",
+    "powers",
     "rounded_up",
     "self_composition",
     "self_compositions",
@@ -187,7 +188,7 @@ def self_compositions(pmf: pld_pmf.PLDPmf, counts: Iterable[int]) -> Iterator[pl
         width = high - low + 1
         size = fft.next_fast_len(width, real=True)
         spectrum = fft.rfft(_folded(mass, size), size)
-        around = fft.irfft(_powers(spectrum, count), size)  # sums modulo the size
+        around = fft.irfft(powers(spectrum, count), size)  # sums modulo the size
         kept = np.roll(around, -(low % size))[:width]
         lost = _TRUNCATED - math.expm1(count * math.log1p(-infinite))
         yield pld_pmf.DensePLDPmf(
@@ -202,8 +203,8 @@ def _folded(mass: np.ndarray, size: int) -> np.ndarray:
     return np.append(mass, np.zeros(-mass.size % size)).reshape(-1, size).sum(axis=0)
 
 
-def _powers(spectrum: np.ndarray, count: int) -> np.ndarray:
-    """Powers of the terms of a transform, 0 for those below `_VANISHED`.
+def powers(spectrum: np.ndarray, count: int) -> np.ndarray:
+    """Powers, count >= 1, of the terms of a transform; 0 for those below `_VANISHED`.
 
     The losses of many rounds are smooth, so that hardly any terms of high frequency are left.
     """

@@ -13,13 +13,16 @@ from scipy.special import expit
 from repro._validate import integer, positive
 from repro.accounting._discretise import optimistic
 from repro.accounting._gaussian import log_diff, log_sum
-from repro.accounting._laplace_sums import FEW, largest_loss, log_density, log_tail, loss_point
+from repro.accounting._laplace_sums import largest_loss, log_density, log_tail, loss_point
 from repro.accounting.mechanism import Mechanism, frozen_fields
 
 __all__ = ["SummedLaplace", "log_pure_profile"]
 
 _NODES = 120
-_MOST_CELLS = 4000  # of a lower bound with very many clients, to either side of loss 0
+_MOST_TERMS = (
+    10**7
+)  # cells of a lower bound, to either side of loss 0, times the terms of each edge
+_LEAST_CELLS = 4000
 _OVERFLOW = 700.0  # a loss whose exponential is about the largest double
 _UNDERFLOW = 1e-250  # less than rounding loses; dp-accounting divides by masses
 _MOST_CLIENTS = 30_000  # coefficients of a polynomial are as many
@@ -125,10 +128,9 @@ class SummedLaplace(Mechanism):
             first, second = _two_outputs(shift, interval)
         else:
             width = interval
-            if (
-                method == "lower" and self.clients > FEW
-            ):  # wider cells tell less, and so do fewer of them
-                width = max(interval, largest_loss(shift, self.clients, _UNDERFLOW) / _MOST_CELLS)
+            if method == "lower":  # wider cells tell less, and so do fewer of them
+                most = max(_MOST_TERMS // self.clients, _LEAST_CELLS)
+                width = max(interval, largest_loss(shift, self.clients, _UNDERFLOW) / most)
             first, second = _cells(shift, self.clients, width)
         if method == "lower":
             # Cells are coarser than outputs: what tells them apart is a lower bound.

@@ -17,7 +17,16 @@ from numpy.typing import ArrayLike
 from scipy.optimize import elementwise
 from scipy.special import gammaln
 
-from repro._validate import choice, in_unit, integer, nonnegative, one, positive, probability_open
+from repro._validate import (
+    choice,
+    flag,
+    in_unit,
+    integer,
+    nonnegative,
+    one,
+    positive,
+    probability_open,
+)
 from repro.accounting._gaussian import compress, log_diff, log_sum
 from repro.accounting.calibration import calibrate_sigma
 from repro.accounting.composition import compose
@@ -321,7 +330,8 @@ def quantisation_error(decimals: int, *, clients: int = 1, average: bool = False
     average. Exact arithmetic is assumed.
     """
     half = 0.5 * 10.0 ** -integer("decimals", decimals, 0, _MOST_DECIMALS)
-    return half if average else half * integer("clients", clients, 1)
+    clients = integer("clients", clients, 1)
+    return half if flag("average", average) else half * clients
 
 
 def representable(modulus: int, *, decimals: int, clients: int = 1) -> float:

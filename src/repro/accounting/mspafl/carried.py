@@ -33,8 +33,8 @@ from repro.accounting._discretise import optimistic, pessimistic
 from repro.accounting._gaussian import log_shift_divergence, log_sum
 from repro.accounting._losses import RUN_ERROR, charge, profile
 from repro.accounting._pld import losses, on_grid, one_sided, self_compositions
-from repro.accounting.mechanism import Mechanism, frozen_fields
-from repro.accounting.mspafl.round import CELL_ROUNDING, LARGEST_EPSILON, AveragedUploads
+from repro.accounting.mechanism import SMALLEST_STEP, Mechanism, frozen_fields
+from repro.accounting.mspafl.round import CELL_ROUNDING, LARGEST_EPSILON, SELDOM, AveragedUploads
 from repro.accounting.mspafl.run import exposure, run_delta, server_laws
 
 __all__ = ["CarriedRun"]
@@ -130,7 +130,10 @@ class CarriedRun(Mechanism):
         if self._hazard == 0:
             return None
         values, chance = exposure(self.rounds, self.p, self.q, self.clients)
-        typical = self._ratio * float(np.sqrt(values @ chance))
+        drawn = chance[values > 0].sum()
+        if drawn == 0:
+            return None
+        typical = self._ratio * float(np.sqrt(values @ chance / min(1.0, drawn / SELDOM)))
         return typical / (1000 if method == "lower" else 100)
 
     def losses(self, method: str, interval: float) -> PrivacyLossDistribution:
@@ -192,7 +195,8 @@ class CarriedRun(Mechanism):
         if not waits:
             return []
         round_after = AveragedUploads(self.sigma, p=self.p, clients=self.clients, clip=self.clip)
-        single = round_after.losses("lower", round_after.loss_step("lower"))
+        step = max(round_after.loss_step("lower") or 0.0, SMALLEST_STEP)
+        single = round_after.losses("lower", step)
         left = [self.rounds - wait for wait in waits]
         runs = zip(*(self_compositions(side, left) for side in one_sided(single)), strict=True)
         with np.errstate(divide="ignore"):  # a hazard of 1 draws in the first round

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from repro._validate import (
     broadcastable,
+    flag,
     in_unit,
     nonnegative,
     positive,
@@ -107,9 +108,7 @@ def sampling_ratio(records: ArrayLike, draws: ArrayLike, *, replacement: bool) -
     """
     records, draws = _whole("records", records), _whole("draws", draws, 0)
     broadcastable(records=records, draws=draws)
-    if not isinstance(replacement, (bool, np.bool_)):
-        raise TypeError(f"replacement must be True or False, got {replacement!r}")
-    if replacement:
+    if flag("replacement", replacement):
         with np.errstate(divide="ignore", invalid="ignore"):
             log_missed = np.where(draws > 0, draws * np.log1p(-1 / records), 0.0)
         return -np.expm1(log_missed)

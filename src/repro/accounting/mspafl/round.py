@@ -34,14 +34,14 @@ from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 from scipy.special import ndtr
 from scipy.stats import binom
 
-from repro._validate import in_unit, integer, positive
+from repro._validate import flag, in_unit, integer, positive
 from repro.accounting._binomial import window
 from repro.accounting._discretise import optimistic
 from repro.accounting._gaussian import log_expm1, log_shift_divergence, log_sum
 from repro.accounting.gaussian import PoissonGaussian
 from repro.accounting.mechanism import Mechanism, frozen_fields
 
-__all__ = ["CELL_ROUNDING", "LARGEST_EPSILON", "AveragedUploads", "gaussian_cells"]
+__all__ = ["CELL_ROUNDING", "LARGEST_EPSILON", "SELDOM", "AveragedUploads", "gaussian_cells"]
 
 _CELL = 1 / 14  # of the discretised outputs, in standard deviations
 _REACH = 8.0
@@ -55,6 +55,15 @@ _LIGHTEST = 1e-15  # numbers of participants less likely than this get no cells 
 
 _TOGETHER = 500
 """Numbers of participants whose divergences are held at once: 80 MB with 20,000 steps of the trapezoidal rule."""
+
+SELDOM = 1e-3
+"""Chance of losses below which they are so rare that the variance of their sum says nothing about their size."""
+
+_APART = 250
+"""Every so many steps are looked at to see which numbers of participants matter."""
+
+_FAINT = 50.0
+"""Logarithm by which the divergence of a number is below the largest at all of these, to be left out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +103,7 @@ class AveragedUploads(Mechanism):
     def __post_init__(self) -> None:
         frozen_fields(self, sigma=positive, p=in_unit, q=in_unit, clip=positive)
         integer("clients", self.clients, 1)
+        flag("participants_known", self.participants_known)
 
     @property
     def _open(self) -> bool:
@@ -133,16 +143,22 @@ class AveragedUploads(Mechanism):
                 f"sigma must be at least {2 / _BARE} clips for Renyi divergences, got "
                 f"{self.sigma!r} with clip={self.clip!r}"
             )
+        if self.p * self.q == 0:
+            return np.zeros(alpha.shape)
         end = ratio**2 * (np.max(alpha) + 1) + 12 * ratio
         x = np.linspace(0.0, end, 20_001)[:, None]
         k = np.arange(1, self.clients + 1)  # all of them: high orders feel the least likely ones
         log_chance = binom.logpmf(k, self.clients, self.p)
+
+        def terms(x, some):
+            given = self.q, k[some], log_chance[some], self.clients, self._open
+            return _log_terms(x, ratio, *given)
+
+        rough = terms(x[::_APART], slice(None))
+        kept = np.flatnonzero(np.any(rough > rough.max(axis=1, keepdims=True) - _FAINT, axis=0))
         parts = [
-            log_sum(
-                _log_terms(x, ratio, self.q, k[some], log_chance[some], self.clients, self._open),
-                axis=1,
-            )
-            for some in (slice(at, at + _TOGETHER) for at in range(0, k.size, _TOGETHER))
+            log_sum(terms(x, kept[at : at + _TOGETHER]), axis=1)
+            for at in range(0, kept.size, _TOGETHER)
         ]
         a = alpha.reshape(-1, 1)
         log_f = np.logaddexp.reduce(parts) + np.logaddexp((a - 1) * x[:, 0], -a * x[:, 0])
@@ -153,7 +169,9 @@ class AveragedUploads(Mechanism):
 
     def loss_step(self, method: str) -> float | None:
         """A share of the typical loss: rounding costs to second order, but down half a step a round of sparse cells."""
-        typical = 2 * self.clip / self.sigma * self.q * np.sqrt(self.p / self.clients)
+        # A record that hardly ever takes part needs no finer grid than the losses of when it does.
+        present = max(self.p, SELDOM)
+        typical = 2 * self.clip / self.sigma * self.q * np.sqrt(present / self.clients)
         share = 10 if method != "lower" else 50 if self.clients == 1 else 200
         return float(typical / share) or None
 

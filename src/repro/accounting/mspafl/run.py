@@ -39,8 +39,7 @@ from scipy.stats import binom
 from repro._validate import in_unit, integer, nonnegative, positive, probability_open
 from repro.accounting._binomial import window
 from repro.accounting._gaussian import log_shift_divergence
-from repro.accounting._losses import RUN_ERROR, threshold
-from repro.accounting._pld import one_sided, self_compositions
+from repro.accounting.composition import compose
 from repro.accounting.gaussian import GaussianMechanism
 from repro.accounting.mspafl.round import AveragedUploads, gaussian_cells
 
@@ -64,7 +63,6 @@ _CELL, _REACH, _FAR = (
     8.0,
     40.0,
 )  # of cells, in standard deviations: width, margin, largest mean
-_FOURIER_ERROR = 5e-15  # taken from a composed delta, with RUN_ERROR per round, as by `Composition`
 
 
 def run_epsilon(
@@ -291,6 +289,7 @@ def average_epsilon_lower(
         ValueError: an argument out of range.
     """
     delta, ratio = float(probability_open("delta", delta)), float(positive("ratio", ratio))
+    ratio = min(ratio, _FAR * np.sqrt(integer("clients", clients, 1)))  # less of a shift, as above
     carried = AveragedUploads(2 / ratio, p=positive("p", p), clients=clients)
     hazard = carried.p * float(in_unit("q", q))
     waits = np.unique(np.ceil(np.array([0.5, 1, 1.5, 2, 3, 4, 6, 8]) / hazard)) if hazard else []
@@ -309,23 +308,6 @@ def average_epsilon_lower(
     if chosen:
         places, left, chance = (np.array(column) for column in zip(*chosen, strict=True))
         found[places] = np.maximum(
-            _composed_lower(carried, left, delta / chance) + np.log(chance), 0
+            compose(carried, left).epsilon(delta / chance, method="lower") + np.log(chance), 0
         )
     return found
-
-
-def _composed_lower(
-    mechanism: AveragedUploads, rounds: np.ndarray, delta: np.ndarray
-) -> np.ndarray:
-    """`compose(mechanism, rounds).epsilon(delta, method="lower")`, one delta for each number of rounds."""
-    single = mechanism.losses("lower", mechanism.loss_step("lower"))
-    sides = [
-        [
-            threshold(composed, target + _FOURIER_ERROR + RUN_ERROR * count)[0]
-            for composed, target, count in zip(
-                self_compositions(side, rounds), delta[:, None], rounds, strict=True
-            )
-        ]
-        for side in one_sided(single)
-    ]
-    return np.max(sides, axis=0)

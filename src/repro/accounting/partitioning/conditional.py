@@ -44,6 +44,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from scipy.special import gammaln
 
+from repro.accounting._pld import powers
 from repro.accounting.partitioning.columns import (
     NEGLIGIBLE,
     Design,
@@ -189,7 +190,7 @@ def _bounds(window: Window, kinds, index: np.ndarray, log_scale: np.ndarray):
     """Bounds on the untilted chances of the outcomes."""
     product = 1.0
     for weight, count in kinds:
-        product = product * window.transform(weight) ** count
+        product = product * powers(window.transform(weight), count)
     mass, noise = window.sums(product)
     noise += np.exp(min(log_outside(index, kinds, *window.outcomes[[0, -1]]), 0.0))
     with np.errstate(over="ignore", invalid="ignore"):
@@ -227,10 +228,10 @@ class _Upper:
         }
         total = {name: float(law.sum()) for name, law in kinds.items()}
         wave = {name: window.transform(law / total[name]) for name, law in kinds.items()}
-        mass, noise = window.sums(window.transform(self.weight) ** size)
+        mass, noise = window.sums(powers(window.transform(self.weight), size))
         self.mass_high = np.maximum(mass, 0.0) + noise
         log_once = k * np.log(total["hit"]) + (size - k) * np.log(total["miss"])
-        once, noise = window.sums(wave["hit"] ** k * wave["miss"] ** (size - k))
+        once, noise = window.sums(powers(wave["hit"], k) * powers(wave["miss"], size - k))
         scale = np.exp(log_once + log_choose(size, k))  # a chance
         self.once_low = np.maximum(once - noise, 0.0) * scale * (1 - _RELATIVE)
         self.once_high = (np.maximum(once, 0.0) + noise) * scale * (1 + _RELATIVE)

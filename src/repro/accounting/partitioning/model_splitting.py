@@ -52,6 +52,7 @@ __all__ = ["ModelSplitting", "log_reverse_moments"]
 
 _LARGE = 650.0  # logarithm of weights beyond every ratio that a law can hold
 
+_ROUNDED = 1e-15  # rounding of a log delta that is next to 0
 _LARGEST_ORDER = 4096  # of a Renyi divergence: tables of the square of it are made
 
 
@@ -147,6 +148,8 @@ class ModelSplitting(Mechanism):
                 result[rows] = 0.0
             elif rows.size:
                 result[rows] = factor[rows] + _log_divergence(law, log_weight[rows], direction)
+        if method == "lower":
+            result -= _ROUNDED  # next to 1 the bounds differ by less
         result = np.minimum(np.minimum(result, 0.0).reshape(shape), disclosed)
         if direction == "add" and method == "upper":
             # What is trimmed off the tails is charged here, and hardly to the worse direction.

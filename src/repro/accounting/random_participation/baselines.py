@@ -75,10 +75,12 @@ class WeakClientSampling(_TwoRates):
 
     def losses(self, method: str, interval: float) -> PrivacyLossDistribution:
         """See `Mechanism.losses`."""
+        nothing = pld_lib.identity(interval, pessimistic_estimate=method != "lower")
+        if self.p == 0:
+            return nothing
         local = PoissonGaussian(self.sigma, rate=self.q, sensitivity=self.clip).losses(
             method, interval
         )
-        nothing = pld_lib.identity(interval, pessimistic_estimate=method != "lower")
         if method != "lower":
             return local.compute_mixture(nothing, self.p)
         kept = [losses(side) for side in one_sided(local)]

@@ -48,6 +48,8 @@ _SCAN_LIGHTEST = -45.0  # logarithm of the smallest binomial weight in that choi
 _CELL = 1 / 48  # width of the cells behind a bound, in standard deviations
 _LIGHTEST = -80.0  # logarithm of the smallest binomial weight behind a bound
 _PAIR_CELL = 1 / 14  # the same for loss distributions, which are cells on both axes
+_MOST_CELLS = 15_000_000  # on both axes
+_EMPTY = 1e-40  # mass of a row of cells, or of a column, that is left out
 _GRID_REACH = 9.0  # margin of the grids around the outermost counts, in standard deviations
 _BLOCK = 1_000_000  # numbers in memory at a time
 WIDEST = 1e5  # noise multiplier beyond which other records hide nothing that grids could show
@@ -341,7 +343,7 @@ def pair_masses(
 
     What is not post-processing: counts lighter than exp(-45) are left out, and the part of M0 and M1
     below the grid, less than Phi(-9), is told to lie in its first cell; both together are below 1e-17
-    of each distribution, within what a composition charges to delta.
+    of each distribution, rows and columns that are next to empty included, within what a composition charges to delta.
 
     Args:
         s: noise multiplier, > 0.
@@ -354,12 +356,15 @@ def pair_masses(
     """
     sine = np.sqrt(max(0.0, 1 - cosine**2))
     spread = np.array([s])
-    grid = comb(
-        d, np.array([q]), spread, step=_PAIR_CELL, reach=_GRID_REACH, lightest=_SCAN_LIGHTEST
-    )
+    made = partial(comb, d, np.array([q]), spread, reach=_GRID_REACH, lightest=_SCAN_LIGHTEST)
+    cell, grid = _PAIR_CELL, made(step=_PAIR_CELL)
+    size = grid.y.size * (sine / s + 2 * _GRID_REACH) / cell
+    if size > _MOST_CELLS:  # wider ones tell less
+        cell *= np.sqrt(size / _MOST_CELLS)
+        grid = made(step=cell)
 
     def edges(low: float, high: float) -> np.ndarray:
-        return np.arange(low - _GRID_REACH * s, high + _GRID_REACH * s, s * _PAIR_CELL)
+        return np.arange(low - _GRID_REACH * s, high + _GRID_REACH * s, s * cell)
 
     def gaussian_cells(edge: np.ndarray) -> np.ndarray:
         edge = np.concatenate([[-np.inf], edge / s, [np.inf]])
@@ -386,5 +391,10 @@ def pair_masses(
     m0, m1 = mixture_cells(0.0), mixture_cells(cosine)
     across = edges(0.0, sine)
     zero, moved = gaussian_cells(across), gaussian_cells(across - sine)
-    without = np.outer((1 - p) * stay + p * m0, zero)
-    return without + p * q * (np.outer(m1, moved) - np.outer(m0, zero)), without
+    # Next to no noise leaves most cells all but empty.
+    some = np.maximum.reduce([stay, m0, m1]) > _EMPTY
+    wide = np.maximum(zero, moved) > _EMPTY
+    stay, m0, m1, zero, moved = stay[some], m0[some], m1[some], zero[wide], moved[wide]
+    # Positive terms only: where rates are next to 1, a difference would leave nothing of silence.
+    unused = np.outer((1 - p) * stay + p * (1 - q) * m0, zero)
+    return unused + p * q * np.outer(m1, moved), np.outer((1 - p) * stay + p * m0, zero)

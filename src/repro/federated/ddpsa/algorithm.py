@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from repro._validate import choice, integer, one, positive
+from repro._validate import choice, flag, integer, one, positive
 from repro.accounting import compose
 from repro.accounting.ddpsa.printed import MECHANISMS, laplace_scale
 from repro.accounting.laplace import SummedLaplace
@@ -63,6 +63,7 @@ class Variant:
 
     Raises:
         ValueError: a value out of range, or noise without a clip (it would guarantee nothing).
+        TypeError: a choice that is neither True nor False.
     """
 
     clients: int
@@ -78,6 +79,8 @@ class Variant:
     def __post_init__(self) -> None:
         integer("clients", self.clients, 1)
         integer("stream", self.stream, 0)
+        for name in ("shared", "adam", "distributed", "divided"):
+            flag(name, getattr(self, name))
         one(positive, "learning_rate", self.learning_rate)
         for name in ("clip", "epsilon"):
             if getattr(self, name) != math.inf:

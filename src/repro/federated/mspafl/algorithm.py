@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from repro._validate import in_unit, integer, nonnegative, one, positive
+from repro._validate import flag, in_unit, integer, nonnegative, one, positive
 from repro.accounting import compose
 from repro.accounting.mspafl.carried import CarriedRun
 from repro.accounting.mspafl.round import AveragedUploads
@@ -74,6 +74,7 @@ class Variant:
         integer("public", self.public, 0)
         one(positive, "learning_rate", self.learning_rate)
         one(nonnegative, "sigma", self.sigma)
+        flag("informative", self.informative)
         if self.clip != math.inf:
             one(positive, "clip", self.clip)
         elif self.sigma:
@@ -144,6 +145,7 @@ class LocalTraining:
         integer("steps", self.steps, 1)
         integer("batch", self.batch, 1)
         nonnegative("regularisation", self.regularisation)
+        flag("replacement", self.replacement)
 
     def rate(self, held: int) -> float:
         """[q] Probability that a client which holds so many records uses a given one in a round.
