@@ -32,12 +32,16 @@ def look(
 ) -> dict[str, Found]:
     """The conditions of a table, by their ids in the catalogue.
 
+    Section 4.2 has two halves, each with conditions of its own: those of the runs from scratch end in
+    "-scratch".
+
     Args:
         parameters: of the figure.
         results: of the runs.
         accuracy: test accuracies of every row, shape (seeds, points).
         finals: final accuracies of every row, shape (seeds,).
-        bound: name -> (row without noise, row with noise) whose gap shows that the noise binds.
+        bound: name -> (row without noise, row with noise) whose gap shows that the noise binds; the
+            names of runs from scratch begin with "scratch", as the rows do.
         printed: private row -> the paper's accuracy in per cent.
     """
     full = is_full(parameters)
@@ -47,33 +51,18 @@ def look(
             parameters["data"].startswith("cifar"), results[0]["data"]["source"].split(",")[0]
         ),
     }
-    scratch = {row: value for row, value in printed.items() if row.startswith("scratch")}
-    for name, rows in (
-        ("learns-scratch", scratch),
-        ("learns", {row: value for row, value in printed.items() if row not in scratch}),
-    ):
+    for half in ("-scratch", ""):
+        rows = {row: v for row, v in printed.items() if row.startswith("scratch") == bool(half)}
+        noisy = {k: pair for k, pair in bound.items() if k.startswith("scratch") == bool(half)}
         if rows:
-            found[name] = _learns(results, finals, rows)
+            found[f"learns{half}"] = _learns(results, finals, rows)
+            found[f"binds{half}"] = _binds(finals, noisy, full)
+            found[f"converged{half}"] = _converged({row: accuracy[row] for row in rows})
     pretrained = [row for row in accuracy if not row.startswith("scratch")]
     start = float(np.mean([accuracy[row][:, 0].mean() for row in pretrained]))
     found["gains"] = _gains({row: finals[row] - accuracy[row][:, 0] for row in pretrained})
     found["start"] = Found(
         _START[0] <= start <= _START[1], f"the pretrained network has {start:.1%}"
-    )
-    gaps = {
-        name: interval(finals[free] - finals[noisy]) if len(finals[free]) > 1 else None
-        for name, (free, noisy) in bound.items()
-    }
-    told = "; ".join(f"{name} {gap.text() if gap else '(one seed)'}" for name, gap in gaps.items())
-    found["binds"] = Found(
-        full or all(gap is not None and gap.low > 0 for gap in gaps.values()),
-        f"noise costs, in points: {told}" + (", at the paper's own settings" if full else ""),
-    )
-    changes = {row: _change(accuracy[row]) for row in printed}
-    steepest = max(changes, key=lambda row: abs(changes[row]))
-    found["converged"] = Found(
-        abs(changes[steepest]) <= _FLAT,
-        f"most in {steepest.replace('_', ' ')}: {100 * changes[steepest]:+.1f} points",
     )
     return found
 
@@ -98,6 +87,29 @@ def _learns(
         bool(low > trivial and means[best] >= goal),
         f"{best.replace('_', ' ')} {means[best]:.1%}, most frequent class {trivial:.1%}, half of the "
         f"paper's best {goal:.1%}",
+    )
+
+
+def _binds(
+    finals: Mapping[str, NDArray], bound: Mapping[str, tuple[str, str]], full: bool
+) -> Found:
+    gaps = {
+        name: interval(finals[free] - finals[noisy]) if len(finals[free]) > 1 else None
+        for name, (free, noisy) in bound.items()
+    }
+    told = "; ".join(f"{name} {gap.text() if gap else '(one seed)'}" for name, gap in gaps.items())
+    return Found(
+        full or all(gap is not None and gap.low > 0 for gap in gaps.values()),
+        f"noise costs, in points: {told}" + (", at the paper's own settings" if full else ""),
+    )
+
+
+def _converged(accuracy: Mapping[str, NDArray]) -> Found:
+    changes = {row: _change(runs) for row, runs in accuracy.items()}
+    steepest = max(changes, key=lambda row: abs(changes[row]))
+    return Found(
+        abs(changes[steepest]) <= _FLAT,
+        f"most in {steepest.replace('_', ' ')}: {100 * changes[steepest]:+.1f} points",
     )
 
 

@@ -172,6 +172,8 @@ def _orders(met: Mapping[str, Found]) -> str:
         "gains": "training on the private images does not improve on the start, even without noise",
         "binds": "the noise does not bind",
         "converged": "the runs have not converged",
+        "binds-scratch": "the noise does not bind from scratch",
+        "converged-scratch": "the runs from scratch have not converged",
     }
     why = [words for name, words in lacking.items() if name in met and not met[name].holds]
     if why:

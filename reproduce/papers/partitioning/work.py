@@ -15,7 +15,7 @@ SETS = {
     "digits": ((1, 8, 8), 1_440, 357, 0),
     "letters": ((1, 14, 14), 8_697, 1_476, 1_431),
     "cifar_subset": ((3, 32, 32), 18_000, 4_000, 0),
-    "cifar_public": ((3, 32, 32), PRIVATE, 4_000, 17_000),
+    "cifar_public": ((3, 32, 32), PRIVATE, 4_000, 18_000 - PRIVATE),
     "cifar": ((3, 32, 32), 50_000, 10_000, 0),
 }
 """Shape, training and test images of each data set, and public ones where these are no half of the former."""

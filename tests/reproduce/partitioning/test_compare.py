@@ -47,7 +47,7 @@ def test_the_footer_says_what_was_reduced():
     subset = {"parameters": 5, "data": {"subset": "real images, subset"}}
     assert "real images, subset" in reduction({**TABLE, "data": "cifar_subset"}, [subset])
     public = reduction({**TABLE, "data": "cifar_public", "records": 0}, [subset])
-    assert "1,000 private records" in public and "one pretrained model for all seeds" in public
+    assert "2,500 private records" in public and "one pretrained model for all seeds" in public
     full = {**TABLE, "data": "cifar", "model": "resnet101"}
     assert is_full(full) and reduction(full, [result]) == ""
     assert not is_full({**full, "model": "small_cifar"})
@@ -68,3 +68,19 @@ def test_runs_in_which_nothing_gains_on_the_start_meet_no_condition_of_gain():
 
     assert gains(better).holds and "clipped 1" in gains(better).evidence
     assert not gains(worse).holds and not gains(runs).holds
+
+
+def test_a_half_of_section_42_is_judged_by_its_own_runs():
+    flat = np.full((5, 5), 0.6) + 0.001 * np.arange(5)[:, None]
+    steep = flat + 0.05 * np.arange(5)
+    names = [f"{part}_{kind}" for part in ("scratch", "tuned") for kind in ("clipped", "poisson")]
+    accuracy = {name: steep if name.startswith("scratch") else flat for name in names}
+    last = {name: runs[:, -1] for name, runs in accuracy.items()}
+    last["tuned_clipped"] = last["tuned_clipped"] + 0.05 + 0.001 * np.arange(5)
+    printed = {name: 70.0 for name in names if name.endswith("poisson")}
+    bound = {name: (name.replace("poisson", "clipped"), name) for name in printed}
+    result = {"parameters": 5, "majority": 0.1, "data": {"source": "some images"}}
+    met = conditions.look({"data": "cifar_subset"}, [result], accuracy, last, bound, printed)
+    assert met["binds"].holds and not met["binds-scratch"].holds
+    assert met["converged"].holds and not met["converged-scratch"].holds
+    assert "scratch" not in met["binds"].evidence + met["converged"].evidence

@@ -90,7 +90,8 @@ def test_another_setting_or_other_first_images_are_another_start(small):
     assert not same(net, start((data, (wide.flip(0), labels)))[0])
 
 
-def test_images_are_moved_one_by_one():
+def test_images_are_moved_one_by_one(monkeypatch):
+    monkeypatch.setattr(public_start, "_ERASED", 100)  # squares without a pixel
     images = torch.arange(36.0).reshape(1, 1, 6, 6).repeat(200, 1, 1, 1)
     generator = torch.Generator()
     generator.manual_seed(0)
@@ -98,3 +99,18 @@ def test_images_are_moved_one_by_one():
     assert moved.shape == images.shape and set(moved.unique().tolist()) <= set(range(36))
     different = {tuple(one.flatten().tolist()) for one in moved}
     assert 60 < len(different) <= 98  # 49 places, mirrored or not
+
+
+def test_a_square_of_each_image_takes_the_mean():
+    generator = torch.Generator()
+    generator.manual_seed(0)
+    images = torch.arange(64.0).reshape(1, 1, 8, 8).repeat(50, 2, 1, 1)
+    moved = public_start._moved(images, generator)
+    corners = set()
+    for one in moved:
+        erased = one != one.round()  # pixels are whole, their mean hardly ever
+        assert torch.equal(erased[0], erased[1]) and int(erased[0].sum()) in (0, 4)
+        rows, columns = (places.unique() for places in erased[0].nonzero(as_tuple=True))
+        assert len(rows) == len(columns) == 2 or not len(rows)
+        corners.update([(int(rows[0]), int(columns[0]))] if len(rows) else [])
+    assert len(corners) > 15
