@@ -388,3 +388,8 @@ def test_cells_of_very_many_records_are_wider(monkeypatch):
     masses = pair_masses(0.3, 0.5, 0.5, 30, 0.6)
     assert masses[0].size < 60_000 < fine[0]
     assert [side.sum() for side in masses] == pytest.approx([1.0, 1.0], abs=1e-12)
+
+
+def test_a_run_with_a_grid_of_gigabytes_is_refused():
+    with pytest.raises(ValueError, match="interval must be at least 1.9e-06"):
+        releases.run_epsilon(0.1, smashed=8.0, releases=3, update=0.01, rounds=1, interval=1e-6)

@@ -73,8 +73,8 @@ from repro.accounting.pmsfl.printed import margin
 _CONVOLVED = 2e-15
 """Error of delta through the Fourier transforms that compose, besides that per run; as in `Composition`."""
 
-_MOST_LOSSES = 2**24
-"""Places of a loss distribution, at most: 128 MiB each, of which a transform needs several."""
+_MOST_LOSSES = 2**22
+"""Places of a loss distribution, at most: 32 MiB each, of which a composition holds dozens."""
 
 _REACH = 10.0
 """Standard deviations of a Gaussian pair's loss beyond its mean that a distribution reaches, at least."""
