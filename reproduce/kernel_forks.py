@@ -18,7 +18,6 @@ from collections.abc import Iterator
 _LIBRARIES = (
     "ipykernel.ipkernel",
     "ipykernel.zmqshell",
-    "matplotlib_inline.backend_inline",
     "matplotlib.pyplot",
     "pandas",
     "scipy.integrate",

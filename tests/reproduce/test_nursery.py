@@ -139,3 +139,17 @@ def test_a_kernel_of_another_python_is_a_process_of_its_own(monkeypatch):
         with pytest.raises(StopIteration):
             provisioner.launch_kernel(cmd).send(None)
     assert len(called) == 2
+
+
+def test_pictures_are_shown_as_in_a_new_process(workers, tmp_path):
+    """Drawing is set up when its library is first used in a kernel: the nursery must not have done it."""
+    plot = "import matplotlib.pyplot as plt\n_ = plt.plot([1, 2])"
+    shown = []
+    for forked in (True, False):
+        workers.nursery = forked
+        job, log, variables = order(tmp_path, plot)
+        assert workers.work(job, log, variables)["error"] == ""
+        workers._dismiss(workers._idle.pop())
+        cells = json.loads((tmp_path / "out.ipynb").read_text())["cells"]
+        shown.append([sorted(one.get("data", {})) for one in cells[-1]["outputs"]])
+    assert shown[0] == shown[1] == [["image/png", "text/plain"]]

@@ -60,9 +60,9 @@ def sampled_cells(
     ends = np.array([-_REACH, shift + _REACH]) * shift - shift**2 / 2
     if rate < 1:
         ends = np.logaddexp(np.log1p(-rate), np.log(rate) + ends)
-    if (reach := max(abs(ends))) / interval > _FARTHEST:
+    if (reach := abs(ends[0])) / interval > _FARTHEST:
         raise ValueError(
-            f"interval must be at least {reach / _FARTHEST:.3g} for losses up to {reach:.3g}, got {interval!r}"
+            f"interval must be at least {reach / _FARTHEST:.3g} for losses from -{reach:.3g}, got {interval!r}"
         )
     first = math.floor(ends[0] / interval)
     last = min(math.floor(ends[1] / interval), first + _MOST_CELLS)

@@ -17,16 +17,8 @@ from numpy.typing import ArrayLike
 from scipy.optimize import elementwise
 from scipy.special import gammaln
 
-from repro._validate import (
-    choice,
-    flag,
-    in_unit,
-    integer,
-    nonnegative,
-    one,
-    positive,
-    probability_open,
-)
+from repro import _validate
+from repro._validate import choice, in_unit, integer, nonnegative, one, positive, probability_open
 from repro.accounting._gaussian import compress, log_diff, log_sum
 from repro.accounting.calibration import calibrate_sigma
 from repro.accounting.composition import compose
@@ -326,12 +318,10 @@ def matching_scale(
 def quantisation_error(decimals: int, *, clients: int = 1, average: bool = False) -> float:
     """Largest error of a decoded sum (or average) of n encoded numbers: n / (2 SF), SF = 10^decimals.
 
-    The paper states 1 / (2 SF) for one number, and says that decoding keeps it; that is so for the
-    average. Exact arithmetic is assumed.
+    The paper states 1 / (2 SF) for one number, and that decoding keeps it: so it is for the average.
     """
     half = 0.5 * 10.0 ** -integer("decimals", decimals, 0, _MOST_DECIMALS)
-    clients = integer("clients", clients, 1)
-    return half if flag("average", average) else half * clients
+    return half * (1 if _validate.flag("average", average) else integer("clients", clients, 1))
 
 
 def representable(modulus: int, *, decimals: int, clients: int = 1) -> float:
