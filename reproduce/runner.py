@@ -156,7 +156,6 @@ class _Run:
                 check_writable(folder)
             jobs = max(1, min(self.jobs, len(todo)))
             self.spare = max(1, cores() // jobs)
-            self.workers.nursery = len(todo) > 2 * jobs
             self.display.start(len(todo), jobs)
             todo.sort(key=lambda order: -state.seconds(order.files))
             for outcome in self._parallel(todo, jobs):
@@ -187,10 +186,9 @@ class _Run:
                         self.display.finished(outcome)
                         yield outcome
             except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
-            finally:
                 self.workers.stop()
+                pool.shutdown(wait=True, cancel_futures=True)
+                raise
 
     def _one(self, order: _Order) -> Outcome:
         """Run one notebook, in a thread; whatever happens becomes an outcome."""

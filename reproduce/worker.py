@@ -1,17 +1,14 @@
-"""The process that runs notebooks, one after the other: `python -m reproduce.worker`, started by the runner.
+"""The process that runs one notebook: `python -m reproduce.worker`, started by the runner.
 
-With the argument `nursery` the kernels come from there (`reproduce.nursery`).
-
-It reads orders (lines of JSON) from its standard input and writes the outcome of each (one line of
-JSON) to its standard output. When the input ends, the runner has no more orders, or has died: the
-worker ends itself and all that it has started, so that no orphan writes into `figures/`.
+It reads the order (one line of JSON) from its standard input and writes the outcome (one line of
+JSON) to its standard output. The input stays open: when it ends, the runner has died, and the
+worker ends itself and the notebook's kernel, so that no orphan writes into `figures/`.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import queue
 import re
 import signal
 import sys
@@ -19,11 +16,10 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import psutil
 
-from reproduce import nursery
 from reproduce.machine import peak_memory, read_line
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -31,33 +27,22 @@ _SAMPLE = 0.2
 """Seconds between two looks at the memory."""
 
 
-def main() -> NoReturn:
-    """Run the ordered notebooks; each outcome says whether it worked."""
-    outcomes = os.fdopen(os.dup(1), "w")
-    kernels = None
-    if sys.argv[1:] == ["nursery"]:
-        kernels = nursery.Nursery()
-        kernels.adopt()
-    orders: queue.Queue[bytes] = queue.Queue()
-    threading.Thread(target=_listen, args=(orders,), daemon=True).start()
+def main() -> int:
+    """Run the ordered notebook; the outcome says whether it worked, so the exit code is 0."""
+    order = json.loads(read_line(0))
+    threading.Thread(target=_end_with_runner, daemon=True).start()
     signal.signal(signal.SIGTERM, lambda *_: end())
-    while True:
-        order = json.loads(orders.get())
-        with open(order["log"], "ab") as log:  # what papermill or the kernel prints
-            os.dup2(log.fileno(), 1)
-            os.dup2(log.fileno(), 2)
-        os.environ.clear()
-        os.environ.update(order["environment"])
-        if kernels:
-            kernels.log = order["log"]
-        start = time.monotonic()
-        with Memory(kernels.pid if kernels else 0) as memory:
-            result = execute(order)
-        result |= {"seconds": round(time.monotonic() - start, 1), "peak_mib": memory.peak()}
-        print(json.dumps(result), file=outcomes, flush=True)
+    outcome = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what papermill or the kernel prints belongs into the log
+    memory = Memory()
+    start = time.monotonic()
+    result = execute(order)
+    result |= {"seconds": round(time.monotonic() - start, 1), "peak_mib": memory.peak()}
+    print(json.dumps(result), file=outcome, flush=True)
+    return 0
 
 
-def end() -> NoReturn:
+def end() -> None:
     """End this process and everything it has started, at once."""
     for child in psutil.Process().children(recursive=True):
         try:
@@ -67,9 +52,9 @@ def end() -> NoReturn:
     os._exit(1)
 
 
-def _listen(orders: queue.Queue[bytes]) -> None:
-    while line := read_line(0):
-        orders.put(line)
+def _end_with_runner() -> None:
+    while os.read(0, 1):
+        pass
     end()
 
 
@@ -77,8 +62,7 @@ def execute(order: Mapping[str, Any]) -> dict[str, Any]:
     """Run a notebook with papermill; return `{"error": ""}` or what went wrong and where.
 
     Args:
-        order: `notebook` and `output` (paths), `parameters` (by name); `log` (path) and
-            `environment` (by name) are for `main`.
+        order: `notebook` and `output` (paths), `parameters` (by name).
     """
     import papermill
     from nbclient.exceptions import DeadKernelError
@@ -123,40 +107,29 @@ def _cell_error(notebook: Path, problem: Any) -> dict[str, Any]:
 
 
 class Memory:
-    """The peak memory of this process and its descendants, looked at a few times a second.
+    """The peak memory of this process and its descendants, looked at a few times a second."""
 
-    Args:
-        without: the process number of a descendant that does not count.
-    """
-
-    def __init__(self, without: int = 0) -> None:
-        self._without = without
+    def __init__(self) -> None:
         self._peak = 0
         self._lock = threading.Lock()
-        self._over = threading.Event()
-
-    def __enter__(self) -> Memory:
         threading.Thread(target=self._watch, daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._look()
 
     def peak(self) -> float:
         """The largest sum so far, in MiB."""
+        self._look()
         return round(self._peak / 2**20, 1)
 
     def _watch(self) -> None:
-        while not self._over.wait(_SAMPLE):
+        while True:
             self._look()
+            time.sleep(_SAMPLE)
 
     def _look(self) -> None:
         total = 0
         me = psutil.Process()
         for process in [me, *me.children(recursive=True)]:
             try:
-                total += peak_memory(process) if process.pid != self._without else 0
+                total += peak_memory(process)
             except psutil.Error:
                 continue
         with self._lock:
@@ -164,4 +137,4 @@ class Memory:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

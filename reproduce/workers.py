@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from reproduce import nursery, paths
+from reproduce import paths
 from reproduce.machine import python_path, same_output
 
 _GRACE = 5.0
@@ -46,85 +46,62 @@ def environment(profile: str, progress: Path, jobs: int) -> dict[str, str]:
 
 
 class Workers:
-    """The worker processes of one run: each does one notebook after the other.
+    """The worker processes of one run.
 
     Args:
         lock: the descriptor that holds the lock on `build/`; workers keep it open, so that the
             lock lasts as long as any of them.
-
-    Attributes:
-        nursery: whether kernels begin with the libraries imported, which pays where a worker has
-            more than two notebooks to do; without effect where the system allows none.
     """
 
     def __init__(self, lock: int) -> None:
         self.lock = lock
-        self.nursery = False
         self._alive: set[subprocess.Popen[str]] = set()
-        self._idle: list[subprocess.Popen[str]] = []
         self._guard = threading.Lock()
         self._stopping = False
 
     def work(
         self, order: Mapping[str, Any], log: Path, environment: Mapping[str, str]
     ) -> dict[str, Any]:
-        """Let a worker do the order, and return its outcome, at least `error` ("" for none).
+        """Start a worker, wait for it, and return its outcome, at least `error` ("" for none).
 
         Args:
-            order: notebook, output and parameters, as `reproduce.worker` takes them.
-            log: the file that gets what worker and kernel print.
-            environment: the variables of the notebook.
+            order: what `reproduce.worker` takes.
+            log: the file that gets the worker's standard error.
+            environment: the worker's variables.
         """
-        log.write_bytes(b"")
-        with self._guard:
-            if self._stopping:
-                return {"error": "interrupted"}
-            worker = self._idle.pop() if self._idle else self._start(log, environment)
-        assert worker.stdin is not None and worker.stdout is not None
-        whole = {**order, "log": str(log), "environment": dict(environment)}
-        with suppress(BrokenPipeError):
-            worker.stdin.write(json.dumps(whole) + "\n")
-            worker.stdin.flush()
-        answer = worker.stdout.readline()
+        with open(log, "wb") as stream:
+            with self._guard:
+                if self._stopping:
+                    return {"error": "interrupted"}
+                worker = subprocess.Popen(
+                    [sys.executable, "-m", "reproduce.worker"],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=stream,
+                    env=dict(environment),
+                    text=True,
+                    start_new_session=True,
+                    pass_fds=(self.lock,),
+                )
+                self._alive.add(worker)
+            assert worker.stdin is not None and worker.stdout is not None
+            try:
+                with suppress(BrokenPipeError):
+                    worker.stdin.write(json.dumps(order) + "\n")
+                    worker.stdin.flush()
+                answer = worker.stdout.read()
+                code = worker.wait()
+            finally:
+                with self._guard:
+                    self._alive.discard(worker)
+                for pipe in (worker.stdin, worker.stdout):
+                    with suppress(OSError):
+                        pipe.close()
         try:
-            outcome: dict[str, Any] = json.loads(answer)
+            return json.loads(answer)
         except ValueError:
-            code = self._dismiss(worker)
             how = f"signal {-code}" if code < 0 else f"exit code {code}"
             return {"error": f"the worker ended with {how}", "trace": _tail(log)}
-        if outcome["error"]:  # the next notebook shall not meet what this one has left
-            self._dismiss(worker)
-        else:
-            with self._guard:
-                self._idle.append(worker)
-        return outcome
-
-    def _start(self, log: Path, environment: Mapping[str, str]) -> subprocess.Popen[str]:
-        kernels = ["nursery"] if self.nursery and nursery.POSSIBLE else []
-        with open(log, "ab") as stream:
-            worker = subprocess.Popen(
-                [sys.executable, "-m", "reproduce.worker", *kernels],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=stream,
-                env=dict(environment),
-                text=True,
-                start_new_session=True,
-                pass_fds=(self.lock,),
-            )
-        self._alive.add(worker)
-        return worker
-
-    def _dismiss(self, worker: subprocess.Popen[str]) -> int:
-        """Let a worker end, with all that it has started; its exit code."""
-        for pipe in (worker.stdin, worker.stdout):
-            with suppress(OSError):
-                if pipe is not None:
-                    pipe.close()
-        code = worker.wait()
-        with self._guard:
-            self._alive.discard(worker)
-        return code
 
     def stop(self) -> None:
         """End every worker and what it has started."""
