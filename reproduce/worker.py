@@ -25,6 +25,9 @@ from reproduce.machine import peak_memory, read_line
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _SAMPLE = 0.2
 """Seconds between two looks at the memory."""
+_GRAMMAR = "rfc3987_syntax"
+"""A module that jsonschema uses where it is there, for texts that must be IRIs: no notebook has any.
+Its grammar takes longer to build than a small notebook takes to run."""
 
 
 def main() -> int:
@@ -64,6 +67,7 @@ def execute(order: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         order: `notebook` and `output` (paths), `parameters` (by name).
     """
+    sys.modules.setdefault(_GRAMMAR, None)
     import papermill
     from nbclient.exceptions import DeadKernelError
 
