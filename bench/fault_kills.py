@@ -31,6 +31,9 @@ from repro.atomic import write_json
 SMALL = ["partitioning/fig3"]
 """The figures of the small run: seconds each."""
 
+KEPT = "certificates"
+"""The folders in `figures/` with what no run makes: numbers chosen once, for `make certify` to check."""
+
 PATIENCE = 6 * 3600
 """Seconds that a run may take from its last kill to its end."""
 
@@ -83,7 +86,9 @@ def _known(above: Path, full: bool) -> dict[str, Any]:
             shutil.rmtree(above / name, ignore_errors=True)
         shutil.copytree(Path(other) / "source", above / "source", symlinks=True)
     expected = _files(above / "source") if full else {}
-    shutil.rmtree(above / "source" / "figures")
+    for path in (above / "source" / "figures").rglob("*"):
+        if path.is_file() and path.parent.name != KEPT:
+            path.unlink()
     known = {"project": digest, "commit": _commit(), "expected": expected, "runs": [], "kills": 0}
     write_json(note, known)
     return known

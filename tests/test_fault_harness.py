@@ -191,7 +191,8 @@ def test_kills_that_hit_are_told_from_those_that_came_too_late(tmp_path):
 def test_kills_are_collected_over_several_evenings(monkeypatch, tmp_path):
     """A run whose end is played: the kills that are kept, an interruption, and a file that differs."""
     root, above, text = tmp_path / "project", tmp_path / "kept", "right"
-    (root / "figures").mkdir(parents=True)
+    (root / "figures" / "certificates").mkdir(parents=True)
+    (root / "figures" / "certificates" / "chosen.json").write_text("not made by a run")
     (root / "figures" / "one.png").write_text("right")
     evening = iter([True, True, KeyboardInterrupt])
 
@@ -201,7 +202,7 @@ def test_kills_are_collected_over_several_evenings(monkeypatch, tmp_path):
         return hit
 
     def end(process):
-        (above / "run" / "figures").mkdir()
+        assert not (above / "source" / "figures" / "one.png").exists()
         (above / "run" / "figures" / "one.png").write_text(text)
         return 0
 
