@@ -1,6 +1,7 @@
 """The fault harness finds the faults that it is there for, and none where there is none."""
 
 import importlib
+import itertools
 import random
 import re
 import subprocess
@@ -190,10 +191,11 @@ def test_kills_that_hit_are_told_from_those_that_came_too_late(tmp_path):
 
 def test_kills_are_collected_over_several_evenings(monkeypatch, tmp_path):
     """A run whose end is played: the kills that are kept, an interruption, and a file that differs."""
-    root, above, text = tmp_path / "project", tmp_path / "kept", "right"
+    root, above = tmp_path / "project", tmp_path / "kept"
     (root / "figures" / "certificates").mkdir(parents=True)
     (root / "figures" / "certificates" / "chosen.json").write_text("not made by a run")
-    (root / "figures" / "one.png").write_text("right")
+    (root / "figures" / "one.png").write_text("from another kind of processor")
+    texts = itertools.chain(["undisturbed"] * 6, ["undisturbed anew", "wrong"])
     evening = iter([True, True, KeyboardInterrupt])
 
     def kill(process, place, goal, part):
@@ -203,7 +205,7 @@ def test_kills_are_collected_over_several_evenings(monkeypatch, tmp_path):
 
     def end(process):
         assert not (above / "source" / "figures" / "one.png").exists()
-        (above / "run" / "figures" / "one.png").write_text(text)
+        (above / "run" / "figures" / "one.png").write_text(next(texts, "undisturbed anew"))
         return 0
 
     monkeypatch.setattr(fault_places, "ROOT", root)
@@ -212,12 +214,11 @@ def test_kills_are_collected_over_several_evenings(monkeypatch, tmp_path):
     monkeypatch.setattr(fault_kills, "_end", end)
     with pytest.raises(KeyboardInterrupt):
         fault_kills.run(0, True, 1, above)
-    assert fault_kills._known(above, True)["kills"] == 2
+    assert fault_kills._known(above)["kills"] == 2
     assert fault_kills.run(0, True, 1, above) == []
-    assert [one["kills"] for one in fault_kills._known(above, True)["runs"]] == [10] * 5
+    assert [one["kills"] for one in fault_kills._known(above)["runs"]] == [10] * 5
     (root / "new.py").touch()  # another project begins anew
-    text = "wrong"
-    assert fault_kills.run(0, True, 1, above)[0] == "kills: run 0: figures/one.png differs"
+    assert fault_kills.run(0, True, 1, above) == ["kills: run 0: figures/one.png differs"]
     with pytest.raises(ValueError, match="must lie outside the project"):
         fault_kills.run(0, True, 1, root / "kept")
 
