@@ -47,6 +47,9 @@ _LARGEST = 2**24
 _LARGEST_STEP = 700.0
 """Spacing of losses whose exponential a double still holds."""
 
+_ASTRONOMICAL = 40.0
+"""Spacing of losses that only happens where single ones exceed ten thousand."""
+
 _COARSE = 2**22
 """Losses of a composition that would have more than `_LARGEST`, on a coarser grid."""
 
@@ -188,7 +191,9 @@ class Composition(Composed):
                 # composition's epsilon rises by half of that. A loss of small spread is about 2.5 delta(0).
                 share = min(4e-5 * np.sqrt(rounds), 4e-3)
                 fine = max(fine, share * 2.5 * float(self.mechanism.delta(0.0)))
-        return float(self.coarser * max(fine, reach / 2e5, SMALLEST_STEP))
+        # Of astronomical losses the order of magnitude is enough, and costs a tenth.
+        least = max(reach / 2e5, min(reach / 2e4, _ASTRONOMICAL))
+        return float(self.coarser * max(fine, least if reach > 1e4 else reach / 2e5, SMALLEST_STEP))
 
     def rough(self) -> Composition:
         """See `Composed.rough`."""
@@ -269,10 +274,7 @@ class GivenLosses(Composed):
             )
         return _repeated(side, [self.rounds * count for count in counts])
 
-    def transforms(self, count: int) -> tuple[int, int]:
-        """See `Composed.transforms`."""
-        number = self.rounds * count
-        return (1, number) if number > 1 else (0, 0)
+    transforms = Composition.transforms
 
     def paper_curve(self, method: str, direction: str) -> None:
         """See `Composed.paper_curve`."""
