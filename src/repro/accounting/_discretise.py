@@ -26,8 +26,7 @@ _SCOUTS = 400
 _CHORD = 1e-6
 #: Power of delta by which that gap may grow in the tail.
 _EASED = 1 / 4
-#: Logarithm of a delta that is 0 as a double.
-_VANISHED = -750.0
+_VANISHED = -750.0  # logarithm of a delta that is 0 as a double
 #: Relative error of the masses that lower bounds are made of.
 _MASS_ERROR = 1e-11
 #: Largest share of a cell that makes up for the rounding of another one, and by how much it exceeds that.

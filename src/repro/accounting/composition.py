@@ -47,9 +47,6 @@ _LARGEST = 2**24
 _LARGEST_STEP = 700.0
 """Spacing of losses whose exponential a double still holds."""
 
-_ASTRONOMICAL = 40.0
-"""Spacing of losses that only happens where single ones exceed ten thousand."""
-
 _COARSE = 2**22
 """Losses of a composition that would have more than `_LARGEST`, on a coarser grid."""
 
@@ -191,9 +188,11 @@ class Composition(Composed):
                 # composition's epsilon rises by half of that. A loss of small spread is about 2.5 delta(0).
                 share = min(4e-5 * np.sqrt(rounds), 4e-3)
                 fine = max(fine, share * 2.5 * float(self.mechanism.delta(0.0)))
-        # Of astronomical losses the order of magnitude is enough, and costs a tenth.
-        least = max(reach / 2e5, min(reach / 2e4, _ASTRONOMICAL))
-        return float(self.coarser * max(fine, least if reach > 1e4 else reach / 2e5, SMALLEST_STEP))
+        if (
+            reach > 1e4
+        ):  # of astronomical losses the order of magnitude is enough, and costs a tenth
+            fine = max(fine, min(reach / 2e4, 40.0))
+        return float(self.coarser * max(fine, reach / 2e5, SMALLEST_STEP))
 
     def rough(self) -> Composition:
         """See `Composed.rough`."""

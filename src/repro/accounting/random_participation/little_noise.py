@@ -49,13 +49,12 @@ def log_sides(
     spread = np.sqrt(d * q * (1 - q))
     places = [np.full(q.shape, x) for x in (0.0, 1.0, 2.0, 4.0)]
     places += [np.floor(np.clip(d * q - k * spread, 0, d)) for k in (3.0, 5.0, 7.0, 10.0)]
-    best = np.full(epsilon.shape, -np.inf)
+    rest, best = (s, log_w1, log_w0, direction), np.full(epsilon.shape, -np.inf)
     with np.errstate(divide="ignore", over="ignore"):
         for j in places:
             line = np.where(j > 0, j / 2, -np.inf) / s  # below every sum, where j = 0
             beyond = np.log(binom.sf(j - 1, d, q)) + log_ndtr(np.abs(line))
             near = np.log(binom.cdf(np.ceil(j / 2) - 1, d, q)) + log_ndtr(0.5 / s)
-            rest = s, log_w1, log_w0, direction
             silent = np.where(j > 0, log_ndtr(-line) + _LONGER * (1 + (j / 2 / s) ** 2), 0.0)
             far_gain = _gain(beyond, silent, *rest)
             best = np.maximum(best, np.logaddexp(far_gain, _gain(near, np.zeros(s.shape), *rest)))
@@ -79,7 +78,7 @@ def _gain(log_b, log_n, s, log_w1, log_w0, direction):
 def side_masses(s: float, p: float, q: float, d: int) -> tuple[np.ndarray, np.ndarray]:
     """The module's pair, with and without the record: probabilities of the side and of cells along the other axis.
 
-    Reporting these is post-processing. Scalars s > 0, p and q in (0, 1], d >= 1; each of shape (2, cells).
+    Reporting these is post-processing. Scalars s > 0, p and q in (0, 1], d >= 1; each flat.
     """
     counts, log_b, _ = window(d, np.array([q]))
     line = max(1.0, np.floor(d * q - 10 * np.sqrt(d * q * (1 - q)))) / 2  # hardly a count is below
@@ -89,4 +88,4 @@ def side_masses(s: float, p: float, q: float, d: int) -> tuple[np.ndarray, np.nd
     zero, moved = (normal_masses(at[:-1], at[1:]) for at in (edge, edge - 1 / s))
     unused = np.outer((1 - p) * stay + p * (1 - q) * there, zero)
     used = unused + p * q * np.outer(there, moved)
-    return used, unused + p * q * np.outer(there, zero)
+    return used.ravel(), (unused + p * q * np.outer(there, zero)).ravel()

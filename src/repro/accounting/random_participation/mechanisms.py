@@ -9,7 +9,7 @@ differing record's client), C (clip).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, fields
 from functools import partial
 
 import numpy as np
@@ -46,11 +46,8 @@ _NOISELESS_EPSILON = 1e8
 _FEW_CELLS = 0.1  # noise multiplier up to which compositions do without grids of millions of cells
 _NOTHING = 1e-9  # relative gain in delta that is not worth a grid
 _VANISHED = -800.0  # log of a delta below every double
-#: Noise multipliers above this are lowered to it: an upper bound may always assume less noise, and squares of
-#: sums of clips stay doubles.
-_HIDDEN = 1e30
-#: Angles of the explicit pairs that lower bounds on compositions try.
-_COMPOSED_COSINES = (0.0, 0.3, 0.6, 0.9, 1.0)
+_HIDDEN = 1e30  # larger noise multipliers are lowered to it, which is safe above, so that squares stay doubles
+_COMPOSED_COSINES = (0.0, 0.3, 0.6, 0.9, 1.0)  # of the pairs that lower bounds on compositions try
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,25 +161,14 @@ class CountRevealed(Mechanism):
             return self._alone.losses(method, interval)
         if method != "lower":
             return super().losses(method, interval)
-        return next(self._telling_pairs(interval))
+        return self.explicit_pld(0.0, interval=interval)
 
     def lower_pairs(self, interval: float) -> Iterator[PrivacyLossDistribution]:
         """See `Mechanism.lower_pairs`."""
         yield self._alone.losses("lower", interval)
         if self._others and self.sigma <= WIDEST * self.clip:
-            yield from self._telling_pairs(interval)
-
-    def _telling_pairs(self, interval: float) -> Iterator[PrivacyLossDistribution]:
-        """Those whose other records tell that the client takes part."""
-        if self.sigma > _FEW_CELLS * self.clip:
-            for cosine in _COMPOSED_COSINES:
+            for cosine in _COMPOSED_COSINES if self.sigma > _FEW_CELLS * self.clip else (0.0,):
                 yield self.explicit_pld(cosine, interval=interval)
-            return
-        s = max(self.sigma / self.clip, _NOISELESS["lower"])
-        pair = [
-            x.ravel() for x in little_noise.side_masses(s, self.p, self.q, self.samples_per_client)
-        ]
-        yield optimistic(pair, pair[::-1], interval)
 
     def explicit_pld(
         self, cosine: float, *, interval: float = 1e-4
@@ -195,6 +181,9 @@ class CountRevealed(Mechanism):
             interval: spacing of the discretised losses, > 0.
         """
         s = max(self.sigma / self.clip, _NOISELESS["lower"])
+        if cosine == 0 and s <= _FEW_CELLS:
+            pair = little_noise.side_masses(s, self.p, self.q, self.samples_per_client)
+            return optimistic(pair, pair[::-1], interval)
         setting = s, self.p, self.q, int(_telling(s, self.q, self.samples_per_client))
         with_record, without = pair_masses(*setting, cosine)
         with_opposed, without_opposed = pair_masses(*setting, -cosine)
@@ -228,8 +217,7 @@ class RandomParticipation(CountRevealed):
 
     @property
     def _count(self) -> CountRevealed:
-        fields = {"p": self.p, "q": self.q, "samples_per_client": self.samples_per_client}
-        return CountRevealed(self.sigma, **fields, clip=self.clip)
+        return CountRevealed(**{one.name: getattr(self, one.name) for one in fields(self)})
 
     def _lowered(
         self, epsilon: np.ndarray, direction: str, log_d: np.ndarray | None = None
