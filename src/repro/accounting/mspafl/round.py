@@ -175,8 +175,8 @@ class AveragedUploads(Mechanism):
         """A share of the typical loss: rounding costs to second order, but down half a step a round of sparse cells."""
         # A record that hardly ever takes part needs no finer grid than the losses of when it does.
         present = max(self.p, SELDOM)
-        told = self.ratio if method != "lower" else min(self.ratio, _FAR * np.sqrt(self.clients))
-        typical = told * self.q * np.sqrt(present / self.clients)
+        far = _FAR * np.sqrt(self.clients) if method == "lower" and self.clients > 1 else np.inf
+        typical = min(self.ratio, far) * self.q * np.sqrt(present / self.clients)
         share = 10 if method != "lower" else 50 if self.clients == 1 else 200
         return float(typical / share) or None
 
