@@ -25,6 +25,7 @@ from repro.accounting.mspafl import round as uploads_module
 from repro.accounting.mspafl.carried import CarriedRun
 from repro.accounting.mspafl.round import AveragedUploads
 from repro.accounting.mspafl.run import average_epsilon_lower, run_delta
+from repro.accounting.partitioning import conditional
 from repro.accounting.partitioning import printed as partitioning
 from repro.accounting.partitioning.blocks import ratio_losses
 from repro.accounting.partitioning.columns import log_outside
@@ -425,3 +426,17 @@ def test_losses_of_thousands_lie_on_coarse_grids():
     assert 1e7 < low <= high < 1.03 * low
     sizes = [losses(side).mass.size for pairs in run._composed.values() for side in pairs]
     assert max(sizes) < 1_500_000
+
+
+def test_both_directions_share_the_bound_on_one_of_them(monkeypatch):
+    """The curve of the best test asked for each of 4,000 epsilons twice, more than 20 s on a loaded machine."""
+    asked, plain = [], conditional.ConditionalRatio._by_design
+    monkeypatch.setattr(
+        conditional.ConditionalRatio,
+        "_by_design",
+        lambda self, strike, laws: asked.append(strike.size) or plain(self, strike, laws),
+    )
+    mechanism = BalancedIterationSubsampling(0.31, iterations=10, participations=2)
+    epsilon = np.linspace(0.1, 3.0, 20)
+    remove, add = (mechanism.delta(epsilon, direction=way) for way in ("remove", "add"))
+    assert np.all(add <= remove * (1 + 1e-12)) and asked.count(20) == 1

@@ -44,8 +44,6 @@ _ALWAYS = 10_000  # as many have a gradient in every explicit pair, whether it t
 _NOISELESS = {"upper": 1e-5, "paper": 1e-5, "lower": 0.03}
 _NOISELESS_EPSILON = 1e8
 _FEW_CELLS = 0.1  # noise multiplier up to which compositions do without grids of millions of cells
-_NOTHING = 1e-9  # relative gain in delta that is not worth a grid
-_VANISHED = -800.0  # log of a delta below every double
 _HIDDEN = 1e30  # larger noise multipliers are lowered to it, which is safe above, so that squares stay doubles
 _COMPOSED_COSINES = (0.0, 0.3, 0.6, 0.9, 1.0)  # of the pairs that lower bounds on compositions try
 
@@ -266,7 +264,8 @@ def _log_lower(epsilon, s, p, q, d: int, direction: str) -> np.ndarray:
     result = np.where(s <= little_noise.LITTLE, np.maximum(alone, sides), -np.inf)
     s = np.maximum(s, _NOISELESS["lower"])
     most = little_noise.log_disclosed_bound(epsilon, s, p, q, direction)
-    used = np.where((result < most - _NOTHING) & (most > _VANISHED), _telling(s, q, d), 0)
+    # No grids for a relative gain of next to nothing, or for a delta that is 0 as a double.
+    used = np.where((result < most - 1e-9) & (most > -800.0), _telling(s, q, d), 0)
     for number in np.unique(used[used > 0]):
         rows = used == number
         chosen = epsilon[rows], s[rows], p[rows], q[rows], int(number), direction
