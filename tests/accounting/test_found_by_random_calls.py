@@ -25,6 +25,7 @@ from repro.accounting.mspafl import round as uploads_module
 from repro.accounting.mspafl.carried import CarriedRun
 from repro.accounting.mspafl.round import AveragedUploads
 from repro.accounting.mspafl.run import average_epsilon_lower, run_delta
+from repro.accounting.partitioning import conditional
 from repro.accounting.partitioning import printed as partitioning
 from repro.accounting.partitioning.blocks import ratio_losses
 from repro.accounting.partitioning.columns import log_outside
@@ -300,6 +301,7 @@ def test_sums_of_little_noise_are_the_same_in_blocks(monkeypatch):
     """With 1,600 points a clip nearly all terms of the sum over counts are 0; a bound took more than 20 s."""
     s = np.array([0.03, 0.05])
     grid = comb(60, np.array([0.5, 0.2]), s, step=1 / 48, reach=9, lightest=-80.0)
+    monkeypatch.setattr("repro.accounting.random_participation.comb._MANY", np.inf)
     values = []
     for least in (1, 10**9):
         monkeypatch.setattr("repro.accounting.random_participation.comb._BLOCKED", least)
@@ -393,3 +395,48 @@ def test_cells_of_very_many_records_are_wider(monkeypatch):
 def test_a_run_with_a_grid_of_gigabytes_is_refused():
     with pytest.raises(ValueError, match="interval must be at least 1.9e-06"):
         releases.run_epsilon(0.1, smashed=8.0, releases=3, update=0.01, rounds=1, interval=1e-6)
+
+
+@pytest.mark.filterwarnings("error")
+def test_curves_end_where_delta_is_0_as_a_double(monkeypatch):
+    """Chords between points of exp(-26000) were halved down to millions of points, each a sum over 500 terms."""
+    seen, plain = [], CarriedRun._log_mean
+    monkeypatch.setattr(
+        CarriedRun, "_log_mean", lambda self, e: seen.append(e.size) or plain(self, e)
+    )
+    run = compose(CarriedRun(1e6, rounds=10**4, p=0.999, q=1.0, clients=10**4, clip=1e-3), 2)
+    low, high = (run.delta([0.0, 1e-9, 1.0], method=m) for m in ("lower", "upper"))
+    assert np.all(low <= high) and 8e-10 < high[0] < 2e-9
+    assert sum(seen) < 10_000
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_distance_of_uploads_beyond_all_doubles():
+    """2 C / sigma was infinite, and times 0 no number."""
+    run = CarriedRun(1e-300, rounds=100, p=0.999, q=0.5, clients=100, clip=1e12)
+    low, high = (run.delta([0.0, 1.0, 1e9], method=m) for m in ("lower", "upper"))
+    assert np.all(low <= high) and low[1] > 0.9 and np.all(high <= 1)
+    assert run.epsilon(1e-2, method="lower") > 1
+
+
+def test_losses_of_thousands_lie_on_coarse_grids():
+    """Noise of a thousandth of the clip: seconds for each pair, for an epsilon of ten million."""
+    run = compose(RandomParticipation(1e-3, p=0.05, q=0.2, samples_per_client=99), 1000)
+    low, high = (run.epsilon(1e-5, method=m) for m in ("lower", "upper"))
+    assert 1e7 < low <= high < 1.03 * low
+    sizes = [losses(side).mass.size for pairs in run._composed.values() for side in pairs]
+    assert max(sizes) < 1_500_000
+
+
+def test_both_directions_share_the_bound_on_one_of_them(monkeypatch):
+    """The curve of the best test asked for each of 4,000 epsilons twice, more than 20 s on a loaded machine."""
+    asked, plain = [], conditional.ConditionalRatio._by_design
+    monkeypatch.setattr(
+        conditional.ConditionalRatio,
+        "_by_design",
+        lambda self, strike, laws: asked.append(strike.size) or plain(self, strike, laws),
+    )
+    mechanism = BalancedIterationSubsampling(0.31, iterations=10, participations=2)
+    epsilon = np.linspace(0.1, 3.0, 20)
+    remove, add = (mechanism.delta(epsilon, direction=way) for way in ("remove", "add"))
+    assert np.all(add <= remove * (1 + 1e-12)) and asked.count(20) == 1

@@ -26,6 +26,7 @@ _SCOUTS = 400
 _CHORD = 1e-6
 #: Power of delta by which that gap may grow in the tail.
 _EASED = 1 / 4
+_VANISHED = -750.0  # logarithm of a delta that is 0 as a double
 #: Relative error of the masses that lower bounds are made of.
 _MASS_ERROR = 1e-11
 #: Largest share of a cell that makes up for the rounding of another one, and by how much it exceeds that.
@@ -85,8 +86,8 @@ def _long_chords(length: np.ndarray, log_d: np.ndarray) -> np.ndarray:
         before, after = (np.exp(log_d[k] - log_d[1:-1]) for k in (slice(None, -2), slice(2, None)))
         gap = share * before + (1 - share) * after - 1
         gap = gap / np.exp((log_d[0] - log_d[1:-1]) * _EASED)
-    # Where delta has come to 0 there is nothing left; next to that place ratios are infinite, or no numbers.
-    gap = np.where(np.isneginf(log_d[:-2]), 0.0, np.where(np.isnan(gap), np.inf, gap))
+    # Where delta is 0 as a double nothing is left; next to that place ratios are infinite, or no numbers.
+    gap = np.where(log_d[:-2] < _VANISHED, 0.0, np.where(np.isnan(gap), np.inf, gap))
     long = np.zeros(length.size, dtype=bool)
     long[:-1] |= gap * a > 4 * b * _CHORD
     long[1:] |= gap * b > 4 * a * _CHORD

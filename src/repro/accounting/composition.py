@@ -188,6 +188,10 @@ class Composition(Composed):
                 # composition's epsilon rises by half of that. A loss of small spread is about 2.5 delta(0).
                 share = min(4e-5 * np.sqrt(rounds), 4e-3)
                 fine = max(fine, share * 2.5 * float(self.mechanism.delta(0.0)))
+        if (
+            reach > 1e4
+        ):  # of astronomical losses the order of magnitude is enough, and costs a tenth
+            fine = max(fine, min(reach / 2e4, 40.0))
         return float(self.coarser * max(fine, reach / 2e5, SMALLEST_STEP))
 
     def rough(self) -> Composition:
@@ -269,10 +273,7 @@ class GivenLosses(Composed):
             )
         return _repeated(side, [self.rounds * count for count in counts])
 
-    def transforms(self, count: int) -> tuple[int, int]:
-        """See `Composed.transforms`."""
-        number = self.rounds * count
-        return (1, number) if number > 1 else (0, 0)
+    transforms = Composition.transforms
 
     def paper_curve(self, method: str, direction: str) -> None:
         """See `Composed.paper_curve`."""

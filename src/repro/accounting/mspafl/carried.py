@@ -82,7 +82,7 @@ class CarriedRun(Mechanism):
 
     @property
     def _ratio(self) -> float:
-        return 2 * self.clip / self.sigma
+        return float(self._first.ratio)
 
     @property
     def _hazard(self) -> float:

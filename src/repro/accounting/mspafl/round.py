@@ -110,11 +110,15 @@ class AveragedUploads(Mechanism):
         """Whether the adversary knows who is behind what it sees."""
         return self.participants_known or self.clients == 1
 
+    @property
+    def ratio(self) -> float | np.ndarray:
+        """2 C / sigma, the distance of two uploads, at most 1e30."""
+        with np.errstate(over="ignore"):
+            return np.minimum(2 * np.divide(self.clip, self.sigma), _BARE)
+
     def log_delta(self, epsilon: np.ndarray, direction: str, method: str) -> np.ndarray:
         """See `Mechanism.log_delta`."""
-        with np.errstate(over="ignore"):
-            ratio = np.minimum(2 * np.divide(self.clip, self.sigma), _BARE)
-        epsilon, ratio, p, q = np.broadcast_arrays(epsilon, ratio, self.p, self.q)
+        epsilon, ratio, p, q = np.broadcast_arrays(epsilon, self.ratio, self.p, self.q)
         flat = [np.ravel(x).astype(float) for x in (epsilon, ratio, p, q)]
         if method == "lower" and not self._open:
             value = _log_cell_divergence(*flat, self.clients)
@@ -171,7 +175,8 @@ class AveragedUploads(Mechanism):
         """A share of the typical loss: rounding costs to second order, but down half a step a round of sparse cells."""
         # A record that hardly ever takes part needs no finer grid than the losses of when it does.
         present = max(self.p, SELDOM)
-        typical = 2 * self.clip / self.sigma * self.q * np.sqrt(present / self.clients)
+        far = _FAR * np.sqrt(self.clients) if method == "lower" and self.clients > 1 else np.inf
+        typical = min(self.ratio, far) * self.q * np.sqrt(present / self.clients)
         share = 10 if method != "lower" else 50 if self.clients == 1 else 200
         return float(typical / share) or None
 

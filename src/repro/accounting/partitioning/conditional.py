@@ -89,9 +89,10 @@ class ConditionalRatio:
         self.a, self.size, self.k = a, size, k
         self.spacing = deviation / _DESIGNS
 
-    def upper(self, epsilon: np.ndarray) -> np.ndarray:
-        """Upper bound on delta of "remove" at each epsilon >= 0, shape (n,)."""
-        return self._by_design(epsilon, lambda log_strike: [self._upper(log_strike)])
+    @lru_cache(maxsize=1)  # noqa: B019
+    def upper(self, epsilon: tuple[float, ...]) -> np.ndarray:
+        """Upper bound on delta of "remove" at each epsilon >= 0, shape (n,); kept, because "add" asks for it, too."""
+        return self._by_design(np.array(epsilon), lambda strike: [self._upper(strike)])
 
     def lower(self, epsilon: np.ndarray, direction: str) -> np.ndarray:
         """Lower bound on delta of "add" or "remove" at each epsilon >= 0, shape (n,)."""

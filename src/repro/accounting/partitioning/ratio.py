@@ -179,7 +179,7 @@ class BalancedRatio:
                     better = np.log(self.conditional.lower(epsilon[wide], direction))
                 bound[wide] = np.minimum(np.maximum(lower[wide], better), upper[wide])
             else:
-                better = np.log(self.conditional.upper(epsilon[wide]))
+                better = np.log(self.conditional.upper(tuple(epsilon[wide].tolist())))
                 bound[wide] = np.maximum(np.minimum(upper[wide], better), lower[wide])
                 bound = self._with_blocks(bound, epsilon, "remove", lower)
         if direction == "add" and method == "upper":

@@ -11,6 +11,7 @@ from repro.accounting._binomial import window
 __all__ = ["Comb", "comb"]
 
 _BLOCKED = 500  # points a clip from which sums are products of matrices
+_SOME, _MANY = 48, 50_000  # or points a clip, and these times counts
 
 
 class Comb:
@@ -61,7 +62,8 @@ class Comb:
             start * self._clips, (stop - 1) * self._clips + (width - 1) * self._per_clip + 1
         )
         table = np.ascontiguousarray(function(self._offset[span] - shift))
-        if self._clips == 1 and self._per_clip >= _BLOCKED:
+        blocked = self._per_clip >= (_SOME if self._per_clip * width >= _MANY else _BLOCKED)
+        if self._clips == 1 and blocked:
             return self._by_blocks(table, stop - start)
         by_row, by_point = table.strides
         shifted = np.lib.stride_tricks.as_strided(

@@ -203,8 +203,7 @@ def log_oblique(
 
     Args:
         epsilon, s, p, q: epsilon >= 0, noise multiplier and rates, s, p, q > 0.
-        d: number of other records, >= 1.
-        cosine: of the angle. direction: "add" or "remove".
+        d: number of other records, >= 1. cosine: of the angle. direction: "add" or "remove".
         ends: first and last y of the cells to look at, in units of the clip, two arrays of shape (n,);
             all cells without them. The integrand is nowhere negative, so leaving out cells is safe.
 
@@ -262,13 +261,13 @@ def _log_mixture_cells(grid: Comb, s: np.ndarray, shift: float, points: slice) -
 
     def masses(distance):
         low, high = ((distance + side * grid.step) / s[:, None] for side in (-0.5, 0.5))
-        return _masses(low, high)
+        return normal_masses(low, high)
 
     with np.errstate(divide="ignore"):
         return np.log(grid.mixture(masses, shift, points))
 
 
-def _masses(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+def normal_masses(low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """Standard normal masses between two ends, each from the tail that it lies in."""
     first, second = ndtr(-np.abs(low)), ndtr(-np.abs(high))
     return np.where((low < 0) & (high > 0), 1 - first - second, np.abs(first - second))
@@ -346,10 +345,8 @@ def pair_masses(
     of each distribution, rows and columns that are next to empty included, within what a composition charges to delta.
 
     Args:
-        s: noise multiplier, > 0.
-        p, q: participation and sampling rate, in (0, 1].
-        d: number of other records, >= 1.
-        cosine: between the record's gradient and the others', in [-1, 1].
+        s: noise multiplier, > 0. p, q: participation and sampling rate, in (0, 1].
+        d: number of other records, >= 1. cosine: between the record's gradient and the others', in [-1, 1].
 
     Returns:
         two arrays of the same shape, each adding up to 1.
@@ -368,7 +365,7 @@ def pair_masses(
 
     def gaussian_cells(edge: np.ndarray) -> np.ndarray:
         edge = np.concatenate([[-np.inf], edge / s, [np.inf]])
-        return _masses(edge[:-1], edge[1:])
+        return normal_masses(edge[:-1], edge[1:])
 
     # Silence may lie far below every likely sum: then its surroundings get cells of their own.
     half = grid.step / 2

@@ -9,7 +9,7 @@ differing record's client), C (clip).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, fields
 from functools import partial
 
 import numpy as np
@@ -21,6 +21,7 @@ from repro.accounting._discretise import Finish, optimistic, pessimistic
 from repro.accounting._roc import Lines, bounding_lines
 from repro.accounting.gaussian import PoissonGaussian, log_poisson_gaussian
 from repro.accounting.mechanism import Mechanism, frozen_fields
+from repro.accounting.random_participation import little_noise
 from repro.accounting.random_participation.baselines import WeakClientSampling
 from repro.accounting.random_participation.least import hull, log_least_bound, lowered
 from repro.accounting.random_participation.lower import (
@@ -38,15 +39,13 @@ __all__ = [
 
 _MOST_SAMPLES = 10**8  # their counts are summed over, a few times the square root of them
 _ALWAYS = 10_000  # as many have a gradient in every explicit pair, whether it takes them or not
-#: Noise multipliers below these are raised to them. At 1e-5 the clip is 1e5 standard deviations wide and
-#: the divergence has reached its noiseless value in double precision; a lower bound may always assume
-#: more noise, and a coarser grid then suffices.
+#: Noise multipliers below these are raised to them, but in closed forms. At 1e-5 the divergence has reached its
+#: noiseless value in double precision, up to the epsilon below; a lower bound may always assume more noise.
 _NOISELESS = {"upper": 1e-5, "paper": 1e-5, "lower": 0.03}
-#: Noise multipliers above this are lowered to it: an upper bound may always assume less noise, and squares of
-#: sums of clips stay doubles.
-_HIDDEN = 1e30
-#: Angles of the explicit pairs that lower bounds on compositions try.
-_COMPOSED_COSINES = (0.0, 0.3, 0.6, 0.9, 1.0)
+_NOISELESS_EPSILON = 1e8
+_FEW_CELLS = 0.1  # noise multiplier up to which compositions do without grids of millions of cells
+_HIDDEN = 1e30  # larger noise multipliers are lowered to it, which is safe above, so that squares stay doubles
+_COMPOSED_COSINES = (0.0, 0.3, 0.6, 0.9, 1.0)  # of the pairs that lower bounds on compositions try
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +99,6 @@ class CountRevealed(Mechanism):
         epsilon, s, p, q = np.broadcast_arrays(epsilon, s, self.p, self.q)
         shape, d = epsilon.shape, self.samples_per_client
         epsilon, s, p, q = (np.array(x, dtype=float).ravel() for x in (epsilon, s, p, q))
-        s = np.maximum(s, _NOISELESS[method])
         hidden = s > _HIDDEN
         if method != "lower":
             s = np.minimum(s, _HIDDEN)
@@ -109,14 +107,23 @@ class CountRevealed(Mechanism):
         result = log_poisson_gaussian(epsilon, s, p * q, direction)
         some = np.flatnonzero((p * q > 0) & (d > 0) & ~((method == "lower") & hidden))
         if some.size:
+            s = np.maximum(s, _NOISELESS["paper"]) if method == "paper" else s
             chosen = epsilon[some], s[some], p[some], q[some], d
             if method == "paper":
                 result[some] = log_aligned(*chosen, direction, charged=False)
             else:
                 # A client without other records is one of the data sets, hence below either bound.
-                bound = self._log_upper if method == "upper" else _log_lower
+                bound = self._log_most if method == "upper" else _log_lower
                 result[some] = np.maximum(result[some], bound(*chosen, direction))
         return result.reshape(shape)
+
+    def _log_most(self, epsilon, s, p, q, d: int, direction: str) -> np.ndarray:
+        """`_log_upper` where the noise is not too little for it."""
+        result = little_noise.log_disclosed_bound(epsilon, s, p, q, direction)
+        near = (s >= _NOISELESS["upper"]) | (epsilon <= _NOISELESS_EPSILON)
+        s = np.maximum(s, _NOISELESS["upper"])
+        result[near] = self._log_upper(epsilon[near], s[near], p[near], q[near], d, direction)
+        return result
 
     _log_upper = staticmethod(log_count_bound)
 
@@ -132,9 +139,7 @@ class CountRevealed(Mechanism):
                 f"RandomParticipation, of which the paper prints none, got {method!r}"
             )
         if method == "lower":
-            rate = np.multiply(self.p, self.q)
-            alone = PoissonGaussian(self.sigma, rate=rate, sensitivity=self.clip)
-            return alone.renyi(alpha, direction, method)
+            return self._alone.renyi(alpha, direction, method)
         disclosed = WeakClientSampling(self.sigma, p=self.p, q=self.q, clip=self.clip)
         return disclosed.renyi(alpha, direction, method)
 
@@ -146,23 +151,21 @@ class CountRevealed(Mechanism):
     @property
     def _alone(self) -> PoissonGaussian:
         """The release where the client has no other records: one of the data sets."""
-        return PoissonGaussian(self.sigma, rate=self.p * self.q, sensitivity=self.clip)
+        return PoissonGaussian(self.sigma, rate=np.multiply(self.p, self.q), sensitivity=self.clip)
 
     def losses(self, method: str, interval: float) -> PrivacyLossDistribution:
         """See `Mechanism.losses`."""
         if not self._others or (method == "lower" and self.sigma > WIDEST * self.clip):
             return self._alone.losses(method, interval)
-        return (
-            self.explicit_pld(0.0, interval=interval)
-            if method == "lower"
-            else super().losses(method, interval)
-        )
+        if method != "lower":
+            return super().losses(method, interval)
+        return self.explicit_pld(0.0, interval=interval)
 
     def lower_pairs(self, interval: float) -> Iterator[PrivacyLossDistribution]:
         """See `Mechanism.lower_pairs`."""
         yield self._alone.losses("lower", interval)
         if self._others and self.sigma <= WIDEST * self.clip:
-            for cosine in _COMPOSED_COSINES:
+            for cosine in _COMPOSED_COSINES if self.sigma > _FEW_CELLS * self.clip else (0.0,):
                 yield self.explicit_pld(cosine, interval=interval)
 
     def explicit_pld(
@@ -176,6 +179,9 @@ class CountRevealed(Mechanism):
             interval: spacing of the discretised losses, > 0.
         """
         s = max(self.sigma / self.clip, _NOISELESS["lower"])
+        if cosine == 0 and s <= _FEW_CELLS:
+            pair = little_noise.side_masses(s, self.p, self.q, self.samples_per_client)
+            return optimistic(pair, pair[::-1], interval)
         setting = s, self.p, self.q, int(_telling(s, self.q, self.samples_per_client))
         with_record, without = pair_masses(*setting, cosine)
         with_opposed, without_opposed = pair_masses(*setting, -cosine)
@@ -209,8 +215,7 @@ class RandomParticipation(CountRevealed):
 
     @property
     def _count(self) -> CountRevealed:
-        fields = {"p": self.p, "q": self.q, "samples_per_client": self.samples_per_client}
-        return CountRevealed(self.sigma, **fields, clip=self.clip)
+        return CountRevealed(**{one.name: getattr(self, one.name) for one in fields(self)})
 
     def _lowered(
         self, epsilon: np.ndarray, direction: str, log_d: np.ndarray | None = None
@@ -254,20 +259,26 @@ class RandomParticipation(CountRevealed):
 
 def _log_lower(epsilon, s, p, q, d: int, direction: str) -> np.ndarray:
     """Best explicit pair; all arrays of shape (n,)."""
-    used, result = _telling(s, q, d), np.empty(epsilon.shape)
-    for number in np.unique(used):
+    alone = log_poisson_gaussian(epsilon, s, p * q, direction)
+    sides = little_noise.log_sides(epsilon, s, p, q, d, direction)
+    result = np.where(s <= little_noise.LITTLE, np.maximum(alone, sides), -np.inf)
+    s = np.maximum(s, _NOISELESS["lower"])
+    most = little_noise.log_disclosed_bound(epsilon, s, p, q, direction)
+    # No grids for a relative gain of next to nothing, or for a delta that is 0 as a double.
+    used = np.where((result < most - 1e-9) & (most > -800.0), _telling(s, q, d), 0)
+    for number in np.unique(used[used > 0]):
         rows = used == number
         chosen = epsilon[rows], s[rows], p[rows], q[rows], int(number), direction
-        result[rows] = np.maximum(log_aligned(*chosen), log_oblique_best(*chosen))
+        found = np.maximum(log_aligned(*chosen), log_oblique_best(*chosen))
+        result[rows] = np.maximum(result[rows], found)
     return result
 
 
 def _telling(s: np.ndarray, q: np.ndarray, d: int) -> np.ndarray:
-    """How many of d other records have a gradient other than zero in the explicit pairs.
+    """How many of d other records have a gradient other than zero in the explicit pairs; any number makes a data set.
 
-    Any number up to d makes a data set. Those that are drawn tell that the client takes part: with m on average,
-    their sum lies at least m - 10 sqrt(m) clips away from silence, up to exp(-50). Where that is 20 standard
-    deviations of the noise, more records would tell nothing more, and cost time and memory.
+    Those that are drawn tell that the client takes part: with m on average, their sum lies at least m - 10 sqrt(m)
+    clips away from silence, up to exp(-50). Where that is 20 deviations of the noise, more would tell nothing more.
     """
     enough = (5 + np.sqrt(45 + 20 * s)) ** 2 / q
     return np.minimum(d, np.maximum(_ALWAYS, 2 ** np.ceil(np.log2(enough)))).astype(int)

@@ -33,7 +33,7 @@ from repro.accounting._gaussian import (
 )
 from repro.accounting._weights import weights
 
-__all__ = ["log_count_bound", "log_split_bound"]
+__all__ = ["log_count_bound", "log_disclosed", "log_error", "log_split_bound"]
 
 _CELLS = 4_000_000
 _UNITS = 8 * np.finfo(float).eps  # rounding of the log of a normal tail at t, relative to 1 + t^2
@@ -161,8 +161,7 @@ def log_split_bound(
     Returns:
         shape (n,), in [-inf, 0].
     """
-    revealed = log_shift_divergence(1 / s, log_w1)
-    revealed = np.logaddexp(revealed, _error(log_ndtr(0.5 / s - s * log_w1)))
+    revealed = log_disclosed(s, log_w1)
     result = revealed.copy()
     # Silence costs the adversary at most w0 (1 - Phi(lowest threshold)); where that is nothing against
     # the rest, participation is as good as disclosed and the counts need not be looked at.
@@ -175,6 +174,12 @@ def log_split_bound(
     return np.minimum(np.minimum(result, revealed), 0.0)
 
 
+def log_disclosed(s: np.ndarray, log_w1: np.ndarray) -> np.ndarray:
+    """The same where participation is disclosed, which can only be more; no more than its rounding above 0."""
+    value = log_shift_divergence(1 / s, log_w1)
+    return np.logaddexp(value, log_error(log_ndtr(0.5 / s - s * log_w1)))
+
+
 def _bound(counts, log_b, tail, log_w1, log_w0, s):
     """The sum over counts of `log_split_bound`."""
     log_w1, log_w0, s = log_w1[:, None], log_w0[:, None], s[:, None]
@@ -182,7 +187,7 @@ def _bound(counts, log_b, tail, log_w1, log_w0, s):
     # Distances from the own Gaussian, so that counts of 1e5 cost no digits.
     own = np.maximum(z - counts, -0.5 + s**2 * log_w1)
     value = log_diff(log_ndtr(-own / s), log_w1 + log_ndtr(-(own + 1) / s))
-    rounding = _error(log_sum(log_b + log_ndtr(-own / s), axis=1))[:, None]
+    rounding = log_error(log_sum(log_b + log_ndtr(-own / s), axis=1))[:, None]
     given_away = _log_kept(z, counts, log_b, log_w1, s) + log_mills(z / s) - 0.5 * np.log(2 * np.pi)
     value = log_diff(log_b + value, given_away)
     with np.errstate(divide="ignore"):
@@ -191,7 +196,7 @@ def _bound(counts, log_b, tail, log_w1, log_w0, s):
     return log_sum(np.concatenate([value, outside, excess, rounding], axis=1), axis=1)
 
 
-def _error(log_first: np.ndarray) -> np.ndarray:
+def log_error(log_first: np.ndarray) -> np.ndarray:
     """log of the rounding error of differences whose first terms have this log; see the module docstring."""
     with np.errstate(invalid="ignore"):
         share = _WEIGHT + _UNITS * (1 + 2 * (40 + np.abs(log_first)))
