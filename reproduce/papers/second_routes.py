@@ -11,12 +11,14 @@ from typing import NamedTuple
 
 import mpmath as mp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from repro._validate import choice, integer
 
 __all__ = [
     "Leak",
     "Mixture",
+    "agree",
     "average_pair",
     "client_pair",
     "crossing_signs",
@@ -42,6 +44,25 @@ class Leak(NamedTuple):
     delta: float
     others: np.ndarray
     record: np.ndarray
+
+
+def agree(what: str, ours: ArrayLike, other: ArrayLike, *, rtol: float) -> None:
+    """Refuse numbers that a second route does not give.
+
+    Args:
+        what: names the numbers in the message.
+        ours, other: of shapes that broadcast. rtol: largest relative difference, of `other`.
+
+    Raises:
+        ArithmeticError: they differ by more, or are no numbers.
+    """
+    if not np.allclose(ours, other, rtol=rtol, atol=0.0):
+        first, second = np.broadcast_arrays(np.asarray(ours, float), np.asarray(other, float))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            worst = np.argmax(np.nan_to_num(np.abs(first / second - 1), nan=np.inf))
+        raise ArithmeticError(
+            f"{what}: {first.flat[worst]:.8g}, and {second.flat[worst]:.8g} by a second route"
+        )
 
 
 def client_pair(
