@@ -13,10 +13,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr
-from scipy.stats import binom
 
 from reproduce.papers.mspafl.second_routes import known_number_delta
+from reproduce.papers.mspafl.second_routes_runs import (
+    ended_run_delta,
+    kept_run_delta,
+    kept_run_leak,
+    shift_delta,
+)
 from reproduce.papers.second_routes import agree
 
 __all__ = [
@@ -25,8 +29,6 @@ __all__ = [
     "confirmed_runs",
     "confirmed_totals",
     "confirmed_views",
-    "kept_run_delta",
-    "shift_delta",
 ]
 
 _FORMULA = 1e-9
@@ -36,50 +38,13 @@ _INTEGRAL = 1e-3
 """The same of a delta that is integrated on a coarse grid here."""
 
 _NEARER = 0.985
-"""At this share of an upper end more than its delta must leak: the end is at most 1.5 % too large."""
+"""At this share of an upper end more than its delta must leak. The accountant rounds upwards, by 1.3 % at most here."""
+
+_LOOSE = 0.9
+"""The same where the accountant rounds losses upwards on a coarse grid, and the other way round for lower ends."""
 
 _ROUNDS = 50
 """The longest run that is followed round after round by one who sees averages."""
-
-_CELLS = 48
-"""Of the grid for 1 / k, to its mean."""
-
-
-def shift_delta(epsilon: ArrayLike, shift: ArrayLike) -> NDArray:
-    """delta of two normal laws of deviation 1 at a distance of `shift` > 0, which both broadcast."""
-    e, m = np.asarray(epsilon, dtype=float), np.asarray(shift, dtype=float)
-    return ndtr(m / 2 - e / m) - np.exp(e) * ndtr(-m / 2 - e / m)
-
-
-def kept_run_delta(
-    epsilon: float, rounds: int, *, ratio: float, p: float, q: float, clients: int
-) -> float:
-    """What a run leaks at most about a record when private halves are kept, round after round.
-
-    The law of the sum of 1 / k over the client's rounds from the first draw on is followed over the rounds on a grid
-    to which each 1 / k is shared out so that its mean stays.
-
-    Args:
-        epsilon: >= 0. rounds: T >= 1, hundreds at most: each is a convolution.
-        ratio: shift of an upload over its noise, > 0. p, q: in (0, 1].
-        clients: N for one who sees the averages, 1 for a server that sees the uploads.
-    """
-    k = np.arange(1, clients + 1)
-    here = p * binom.pmf(k - 1, clients - 1, p)  # the client, and k - 1 others
-    kept = here > 1e-12 * here.max()
-    step = 1.0 if clients == 1 else float(here @ (1 / k) / here.sum()) / _CELLS
-    below, part = np.divmod(1 / k[kept] / step, 1.0)
-    jump = np.zeros(int(below.max()) + 2)
-    np.add.at(jump, below.astype(int), here[kept] * (1 - part))
-    np.add.at(jump, below.astype(int) + 1, here[kept] * part)
-    law = np.zeros(1)  # of the sum where the record has been drawn
-    for t in range(rounds):
-        grown = np.convolve(law, jump)
-        grown[: law.size] += (1 - p) * law
-        grown[: jump.size] += (1 - p * q) ** t * q * jump
-        law = grown[: 1 + np.flatnonzero(grown > 1e-16)[-1]]
-    at = np.flatnonzero(law[1:]) + 1
-    return float(law[at] @ shift_delta(epsilon, ratio * np.sqrt(step * at)))
 
 
 def confirmed_round(
@@ -183,6 +148,10 @@ def confirmed_runs(
             delta = t * _round_delta(s) + s.slack if target is None else target
             epsilon = float(_shaped(ends["upper"], rounds)[place])
             _reached(f"{where}, T = {t}", epsilon, min(delta, 1.0), t, **rates, clients=clients)
+            if f"{view}, ended" in found[part][label]:
+                _ended(where, found[part][label][f"{view}, ended"], delta, rounds, rates, clients)
+            if view == "server" and delta < 1:
+                _leaked(f"{where}, T = {t}", float(ends["lower"][place]), delta, t, rates)
     return found
 
 
@@ -200,7 +169,7 @@ def confirmed_local(
     draws = parameters["steps"] * parameters["batch"]
     shares = {"WR": 1 - (1 - 1 / n) ** draws, "WOR": draws / n}
     squared = np.log(1 / delta) / np.log(1.25 / delta) / (4 * parameters["clip"] ** 2)
-    target, place = parameters["target_delta"], _place(rounds, 20 * _ROUNDS)
+    target, place = parameters["target_delta"], _place(rounds, _ROUNDS)
     for epsilon in parameters["local_epsilons"]:
         printed, truth = (found[name][f"{epsilon:g}"] for name in ("printed", "truth"))
         ratio = epsilon / np.sqrt(2 * np.log(1.25 / delta))
@@ -210,8 +179,15 @@ def confirmed_local(
             agree(f"{where}, (22)", _shaped(printed[name], x) ** 2, own, rtol=_FORMULA)
             _in_order(where, truth[name])
             if place is not None:
-                upper, t = float(_shaped(truth[name]["upper"], rounds)[place]), int(rounds[place])
-                _reached(f"{where}, T = {t}", upper, target, t, ratio=ratio, p=p, q=q, clients=1)
+                low, high = (
+                    float(_shaped(truth[name][end], rounds)[place]) for end in ("lower", "upper")
+                )
+                t, rates = int(rounds[place]), {"ratio": ratio, "p": p, "q": q}
+                _reached(f"{where}, T = {t}", high, target, t, **rates, clients=1)
+                _leaked(f"{where}, T = {t}", low, target, t, rates)
+                _ended(
+                    where, {"upper": found["ended"][f"{epsilon:g}"][name]}, target, rounds, rates, 1
+                )
         where = f"local ε = {epsilon:g}, DP-FedAvg"
         own = squared * epsilon**2 * x
         agree(where, _shaped(printed["DP-FedAvg"], x) ** 2, own, rtol=_FORMULA)
@@ -222,15 +198,50 @@ def confirmed_local(
 
 
 def _reached(where: str, epsilon: float, delta: float, rounds: int, **run: Any) -> None:
-    """Refuse an upper end at which more than delta leaks, or 1.5 % below which no more leaks.
-
-    The accountant rounds upwards, so that less than delta may leak at its end.
-    """
+    """Refuse an upper end at which more than delta leaks, or 1.5 % below which no more leaks."""
     found, nearer = (kept_run_delta(e, rounds, **run) for e in (epsilon, _NEARER * epsilon))
     if not found <= delta * (1 + _INTEGRAL) or (epsilon > 0 and not nearer > delta):
         raise ArithmeticError(
             f"{where}: δ = {found:.4g} at ε = {epsilon:.6g} and {nearer:.4g} at {_NEARER:g} of it by a second route, "
             f"in place of {delta:.4g}"
+        )
+
+
+def _ended(
+    where: str,
+    ends: Mapping[str, NDArray],
+    delta: float,
+    rounds: NDArray,
+    rates: dict,
+    clients: int,
+) -> None:
+    """Refuse ends for clients that keep nothing, at the last T: on the wrong side, or 10 % too far off."""
+    t = int(rounds[-1])
+    for end, values in ends.items():
+        epsilon, upper = float(_shaped(values, rounds)[-1]), end == "upper"
+        known = {"clients": clients, "number": upper or clients == 1}
+        near, far = (
+            ended_run_delta(e, t, **rates, **known)
+            for e in (epsilon, epsilon * (_LOOSE if upper else 1 / _LOOSE))
+        )
+        low, high = (near, far) if upper else (far, near)
+        if not low <= delta * (1 + _INTEGRAL) or (
+            epsilon > 0 and not high >= delta * (1 - _INTEGRAL)
+        ):
+            raise ArithmeticError(
+                f"{where}, nothing kept, {end} end {epsilon:.6g} at T = {t}: δ = {near:.4g} there by a second route, "
+                f"and {far:.4g} further on, in place of {delta:.4g}"
+            )
+
+
+def _leaked(where: str, epsilon: float, delta: float, rounds: int, rates: dict) -> None:
+    """Refuse a lower end against a server above which neither kind of client leaks delta."""
+    ended = {"clients": 1, "number": True}
+    kept = kept_run_leak(epsilon, rounds, **rates)
+    found = max(kept, ended_run_delta(epsilon, rounds, **rates, **ended))
+    if epsilon > 0 and not found >= delta * (1 - _INTEGRAL):
+        raise ArithmeticError(
+            f"{where}: δ = {found:.4g} at the lower end {epsilon:.6g} by a second route, below {delta:.4g}"
         )
 
 
