@@ -10,13 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 from scipy.stats import binom
 
+from reproduce.papers.second_routes import composed_delta
+
 __all__ = ["ended_run_delta", "kept_run_delta", "kept_run_leak", "shift_delta"]
 
 _CELLS = 48
 """Of the grid for 1 / k, to its mean."""
-
-_POINTS = 2**15
-"""Of a Fourier transform."""
 
 
 def shift_delta(epsilon: ArrayLike, shift: ArrayLike) -> NDArray:
@@ -106,15 +105,4 @@ def ended_run_delta(
     some = (without > 1e-250) & (with_record > 1e-250)
     first, second = (np.append(x[some], (1 - p) ** clients) for x in (with_record, without))
     first, second = first[second > 0], second[second > 0]
-    loss = np.log(first / second)
-    mean = first @ loss
-    reach = 14 * np.sqrt(rounds * (first @ (loss - mean) ** 2)) + np.ptp(loss)
-    step = 2 * reach / _POINTS
-    below, part = np.divmod(loss / step, 1.0)
-    law = np.zeros(_POINTS)
-    np.add.at(law, below.astype(int) % _POINTS, first * (1 - part))
-    np.add.at(law, (below.astype(int) + 1) % _POINTS, first * part)
-    law = np.fft.irfft(np.fft.rfft(law) ** rounds, _POINTS)
-    place = int((rounds * mean - reach) / step) + np.arange(_POINTS)
-    gain = np.maximum(-np.expm1(epsilon - place * step), 0.0)
-    return float(gain @ np.maximum(law[place % _POINTS], 0.0))
+    return float(composed_delta(epsilon, first, second, rounds))
