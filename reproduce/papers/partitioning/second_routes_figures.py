@@ -24,6 +24,7 @@ __all__ = [
     "confirmed_noise",
     "confirmed_renyi",
     "confirmed_runs",
+    "confirmed_sigmas",
     "confirmed_splitting",
     "poisson_curve",
     "split_delta",
@@ -259,6 +260,30 @@ def confirmed_runs(
             if not (at[0].high >= delta and at[1].low <= delta and low <= high):
                 raise ArithmeticError(f"{title}, balanced: ε from {low:.4g} to {high:.4g}, δ {at}")
     return panels
+
+
+def confirmed_sigmas(
+    noise: Mapping[str, float], runs: Mapping[str, tuple[int, int]], epsilon: float, delta: float
+) -> Mapping[str, float]:
+    """`noise` of section 4.2, if it costs epsilon by the paper's bounds at the orders 2 to 64.
+
+    Args:
+        noise: name -> sigma over the clip; a name that ends in "balanced" is accounted by (3), another by Theorem 3.11.
+        runs: the same names -> T and k. epsilon, delta: the budget.
+
+    Raises:
+        ArithmeticError: a noise level costs another epsilon.
+    """
+    some = _ORDERS[:63]
+    for name, (t, k) in runs.items():
+        a = 1 / noise[name]
+        balanced = name.endswith("balanced")
+        curve = (
+            bound_3(some, t, k, a) if balanced else t * poisson_curve(some, some * a**2 / 2, k / t)
+        )
+        cost = np.min(curve + np.log(1 / delta) / (some - 1))
+        agree(f"{name}: ε at σ = {noise[name]:.6g}", cost, epsilon, rtol=1e-6)
+    return noise
 
 
 # Inner parts ------------------------------------------------------------------------------------------
