@@ -8,7 +8,7 @@ curve where one disagrees.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ __all__ = [
     "confirmed_local",
     "confirmed_round",
     "confirmed_runs",
+    "confirmed_shares",
     "confirmed_totals",
     "confirmed_views",
 ]
@@ -93,6 +94,22 @@ def confirmed_views(
                 )  # fmt: skip
                 agree(f"{part} {label}, {view}: δ", found, _round_delta(s), rtol=_INTEGRAL)
     return views
+
+
+def confirmed_shares(
+    panels: Mapping[str, Any], records: int, steps: int, batches: Sequence[int]
+) -> Mapping[str, Any]:
+    """`panels` of Figure 6, if q is (11): Q b of the records without replacement, or missed in no draw with it.
+
+    Raises:
+        ArithmeticError: another q.
+    """
+    without, again = panels.values()
+    for batch, first, second in zip(batches, without.values(), again.values(), strict=True):
+        missed = (1 - 1 / records) ** (steps * batch)
+        agree(f"q, b = {batch}, WOR", first.q, steps * batch / records, rtol=_FORMULA)
+        agree(f"q, b = {batch}, WR", second.q, 1 - missed, rtol=_FORMULA)
+    return panels
 
 
 def confirmed_totals(

@@ -1,5 +1,8 @@
 """The second routes that stand behind Figures 3 to 6, against enumeration and against wrong curves."""
 
+from dataclasses import replace
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -9,6 +12,7 @@ from reproduce.papers.mspafl.second_routes_figures import (
     confirmed_local,
     confirmed_round,
     confirmed_runs,
+    confirmed_shares,
     confirmed_totals,
     confirmed_views,
 )
@@ -98,6 +102,15 @@ def test_whole_runs_that_are_off_are_refused():
         confirmed_runs(PANELS, changed(truth, "server", "lower", 1.1), ROUNDS)
     with pytest.raises(ArithmeticError, match="in place of 0.0001"):
         confirmed_runs(PANELS, truth, ROUNDS, 1e-4)
+
+
+def test_shares_two_percent_off_are_refused():
+    panels = curves.panels_by_batch(FIXED, 325, 5, [1, 13])
+    assert confirmed_shares(panels, 325, 5, [1, 13]) is panels
+    for part, factor in product(panels, OFF):
+        wrong = {k: replace(s, q=factor * s.q) for k, s in panels[part].items()}
+        with pytest.raises(ArithmeticError, match="^q, b = 1, W"):
+            confirmed_shares(panels | {part: wrong}, 325, 5, [1, 13])
 
 
 def test_local_totals_two_percent_off_are_refused():
