@@ -143,9 +143,8 @@ class Bench:
         own = next(one for one in self.slices.entry.claims if one.id == claim_id)
         decision = self.namespace[slices.BOOK]._decisions.get(claim_id)
         if own.paper is not None and decision is not None:
-            place = self.slices.places[claim_id][-1]
             tolerance = (own.rtol or 0.0, own.atol or 0.0)
-            self.watch.number(place, decision.value, own.paper, *tolerance)
+            self.watch.number(claim_id, decision.value, own.paper, *tolerance)
 
 
 # The unchanged run --------------------------------------------------------------------------------

@@ -105,15 +105,15 @@ def _outcome(bench: Bench, done: Run, mutant: Mutant, asked: Sequence[str]) -> d
             if bench.verdict(name) not in ("", done.verdicts[name]):
                 told[name] = "changed"
                 continue
-            bench.watch.take(done.watch, [k for k in places if k > settled[name]])
+            bench.watch.take(done.watch, [k for k in places if k > settled[name]], name)
         else:
             bench.numbers(name)
         told[name] = "survived"
         if mutant.kind != CORRECTED:
             tested = bench.slices.tested[name]
-            if done.watch.same(bench.watch, tested):
+            if done.watch.same(bench.watch, tested, name):
                 told[name] = "same"
-            elif done.watch.safer(bench.watch, tested):
+            elif done.watch.safer(bench.watch, tested, name):
                 told[name] = "safer"
     return told
 

@@ -45,12 +45,14 @@ class Watch:
         values: (statement, name) -> the numbers of the value that it bound or changed.
         margins: statement -> for each comparison the function that makes it ("" for the statement itself), and how
             far it is from coming out the other way: positive where it is true.
+        numbers: claim -> the margin of its number beside the paper's; several claims may be decided by one statement.
         now: the statement that runs; comparisons in the functions that it calls belong to it.
         judges: the functions whose comparisons are kept; None as long as they are not known.
     """
 
     values: dict[tuple[int, str], np.ndarray] = field(default_factory=dict)
     margins: dict[int, list[tuple[str, np.ndarray]]] = field(default_factory=dict)
+    numbers: dict[str, np.ndarray] = field(default_factory=dict)
     now: int = -1
     judges: frozenset[str] | None = None
 
@@ -81,13 +83,15 @@ class Watch:
             )
         return function(*sides, **options)
 
-    def number(self, place: int, ours: Any, paper: Any, rtol: float, atol: float) -> None:
-        """Note a comparison with the paper's number at a statement."""
-        self.now = place
-        self._near("", ours, paper, rtol, atol)
+    def number(self, claim: str, ours: Any, paper: Any, rtol: float, atol: float) -> None:
+        """Note how far a claim's number is from the paper's."""
+        with suppress(TypeError, ValueError):
+            gap = atol + rtol * abs(float(paper)) - abs(float(ours) - float(paper))
+            self.numbers[claim] = np.array([gap])
 
-    def take(self, other: Watch, places: Sequence[int]) -> None:
-        """Take over from another run what these statements left."""
+    def take(self, other: Watch, places: Sequence[int], claim: str = "") -> None:
+        """Take over from another run what these statements left, and the claim's own number."""
+        self.numbers |= {key: kept for key, kept in other.numbers.items() if key == claim}
         for place in places:
             self.margins.pop(place, None)
             if place in other.margins:
@@ -123,8 +127,8 @@ class Watch:
         gap = np.ravel(gap if name in ("<", "<=", "==", "!=") else -gap)
         kept.append((by, gap if gap.size <= FEW else np.array([gap.min(), gap.max()])))
 
-    def same(self, other: Watch, places: Sequence[int]) -> bool:
-        """Whether in another run these statements compared the same, up to rounding.
+    def same(self, other: Watch, places: Sequence[int], claim: str = "") -> bool:
+        """Whether in another run these statements, and the claim's own number, compared the same, up to rounding.
 
         Where they compare no numbers, whether they left the same numbers.
         """
@@ -135,6 +139,8 @@ class Watch:
             if len(first) != len(second):
                 return False
             pairs += [(a, b) for (_, a), (_, b) in zip(first, second, strict=True)]
+        if claim in self.numbers:
+            pairs.append((self.numbers[claim], other.numbers.get(claim, np.zeros(0))))
         if not pairs:
             mine, others = (
                 {key: value for key, value in one.values.items() if key[0] in inside}
@@ -147,15 +153,20 @@ class Watch:
             a.shape == b.shape and np.allclose(a, b, equal_nan=True, **ROUNDING) for a, b in pairs
         )
 
-    def safer(self, other: Watch, places: Sequence[int]) -> bool:
+    def safer(self, other: Watch, places: Sequence[int], claim: str = "") -> bool:
         """Whether in another run every comparison comes out as in this, with no smaller margin.
 
         At least one margin must have grown by more than rounding. A test without a comparison of numbers
         is never safer.
         """
         grown = False
-        for place in set(places):
-            first, second = self.margins.get(place, []), other.margins.get(place, [])
+        pairs = [
+            (self.margins.get(place, []), other.margins.get(place, [])) for place in set(places)
+        ]
+        mine, others = (
+            [("", one.numbers[claim])] if claim in one.numbers else [] for one in (self, other)
+        )
+        for first, second in [*pairs, (mine, others)]:
             if len(first) != len(second):
                 return False
             for (_, a), (_, b) in zip(first, second, strict=True):

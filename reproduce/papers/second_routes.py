@@ -11,14 +11,17 @@ from typing import NamedTuple
 
 import mpmath as mp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from repro._validate import choice, integer
 
 __all__ = [
     "Leak",
     "Mixture",
+    "agree",
     "average_pair",
     "client_pair",
+    "composed_delta",
     "crossing_signs",
     "grid_divergence",
     "line_divergence",
@@ -42,6 +45,25 @@ class Leak(NamedTuple):
     delta: float
     others: np.ndarray
     record: np.ndarray
+
+
+def agree(what: str, ours: ArrayLike, other: ArrayLike, *, rtol: float) -> None:
+    """Refuse numbers that a second route does not give.
+
+    Args:
+        what: names the numbers in the message.
+        ours, other: of shapes that broadcast. rtol: largest relative difference, of `other`.
+
+    Raises:
+        ArithmeticError: they differ by more, or are no numbers.
+    """
+    if not np.allclose(ours, other, rtol=rtol, atol=0.0):
+        first, second = np.broadcast_arrays(np.asarray(ours, float), np.asarray(other, float))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            worst = np.argmax(np.nan_to_num(np.abs(first / second - 1), nan=np.inf))
+        raise ArithmeticError(
+            f"{what}: {first.flat[worst]:.8g}, and {second.flat[worst]:.8g} by a second route"
+        )
 
 
 def client_pair(
@@ -157,6 +179,36 @@ def sampled_divergence(
 
     value = np.maximum(0.0, -np.expm1(np.log(alpha) + log_density(second) - log_density(first)))
     return float(value.mean()), float(value.std(ddof=1) / np.sqrt(samples))
+
+
+def composed_delta(
+    epsilon: ArrayLike, first: np.ndarray, second: np.ndarray, rounds: int, points: int = 2**15
+) -> np.ndarray:
+    """delta at each epsilon of a number of independent rounds, each with masses `first` or `second` on the same cells.
+
+    The law of the sum of the losses log(first / second) is a power of one Fourier transform; each loss is shared out
+    to two places of a grid so that its mean stays.
+
+    Args:
+        epsilon: real, any shape. first, second: masses > 0 that sum up to 1, shape (n,). rounds: >= 1.
+        points: of the grid, which spans 28 standard deviations of the sum.
+
+    Returns:
+        delta, shape of `epsilon`.
+    """
+    loss = np.log(first / second)
+    mean = first @ loss
+    reach = 14 * np.sqrt(rounds * (first @ (loss - mean) ** 2)) + np.ptp(loss)
+    step = 2 * reach / points
+    below, part = np.divmod(loss / step, 1.0)
+    law = np.zeros(points)
+    np.add.at(law, below.astype(int) % points, first * (1 - part))
+    np.add.at(law, (below.astype(int) + 1) % points, first * part)
+    law = np.fft.irfft(np.fft.rfft(law) ** rounds, points)
+    place = int((rounds * mean - reach) / step) + np.arange(points)
+    with np.errstate(over="ignore"):
+        gain = np.maximum(-np.expm1(np.asarray(epsilon)[..., None] - place * step), 0.0)
+    return gain @ np.maximum(law[place % points], 0.0)
 
 
 def search_leaks(

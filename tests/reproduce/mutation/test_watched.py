@@ -57,6 +57,20 @@ def test_margins_tell_a_safer_test_from_a_worse_one(source, moved, same, safer):
     assert before.safer(after, [0]) is safer
 
 
+def test_each_claim_of_a_statement_has_a_number_of_its_own():
+    """The statement that decides two claims moves one of them: nothing has happened to the other."""
+    before, after = Watch(), Watch()
+    for watch, moved in ((before, 2.0), (after, 2.05)):
+        watch.number("a", 1.0, 1.01, 0.0, 0.1)
+        watch.number("b", moved, 2.01, 0.0, 0.1)
+    assert before.same(after, [0], "a") and not before.same(after, [0], "b")
+    assert not before.safer(after, [0], "b") and after.safer(before, [0], "b")
+    assert not before.same(Watch(), [0], "a") and not before.safer(Watch(), [0], "a")
+    settled = Watch()
+    settled.take(before, [], "a")
+    assert before.same(settled, [0], "a") and not before.same(settled, [0], "b")
+
+
 def test_numbers_of_all_kinds_of_values():
     frame = pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]})
     assert numbers({"k": [1, np.float64(2.5), "text", None], "f": (True,)}).tolist() == [1, 2.5, 1]

@@ -191,7 +191,8 @@ GIVEN = {
 def noise(readings=(2.0, 3.0), **changes):
     book = workbook("sec6_noise", **changes)
     tried = {name: dict(zip("ab", readings, strict=True)) for name in LEVELS}
-    noise_verdicts.printed_levels(book, LEVELS, PRINTED_LEVELS, tried)
+    noise_verdicts.baseline_levels(book, LEVELS)
+    noise_verdicts.scheme_levels(book, LEVELS, PRINTED_LEVELS, tried)
     values = book.parameters["delta"], book.parameters["rounding"]
     noise_verdicts.scheme_guarantees(book, LEVELS, GIVEN, *values)
     noise_verdicts.baseline_guarantees(book, LEVELS, GIVEN, *values)

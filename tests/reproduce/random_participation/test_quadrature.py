@@ -1,12 +1,16 @@
 """The bracket by quadrature that judges the figures, and the steps of the repaired theorem."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
 from repro.accounting import PoissonGaussian
 from reproduce.papers.random_participation.curves import evaluate, schemes
+from reproduce.papers.random_participation.noise_levels import EXPERIMENTS, PRINTED
 from reproduce.papers.random_participation.quadrature import (
     confirm,
+    confirmed_noise,
     oblique_delta,
     shared_out_delta,
     weights,
@@ -61,11 +65,36 @@ def test_an_unknown_direction_is_refused():
 def test_a_bracket_two_percent_off_is_refused(quantity, argument):
     curves = evaluate(schemes(**SETTING), quantity, argument)
     confirm(curves, SETTING, quantity, argument)
-    for end, factor in (("upper", 0.98), ("lower", 1.02)):
+    for end, factor in product(("upper", "lower"), (0.98, 1.02)):
         wrong = {label: dict(methods) for label, methods in curves.items()}
         wrong["d = 1"][end] = factor * curves["d = 1"][end]
         with pytest.raises(ArithmeticError, match="^d = 1 at "):
             confirm(wrong, SETTING, quantity, argument)
+
+
+@pytest.mark.parametrize(
+    ("quantity", "argument"), [("delta", np.linspace(0.1, 1.0, 5)), ("epsilon", np.full(5, 1e-5))]
+)
+def test_a_baseline_two_percent_off_is_refused(quantity, argument):
+    curves = evaluate(schemes(**SETTING), quantity, argument)
+    for label, factor in product(("CS", "WCS", "OLS"), (0.98, 1.02)):
+        wrong = curves | {label: {"upper": factor * curves[label]["upper"]}}
+        with pytest.raises(ArithmeticError, match=f"^delta of {label}: "):
+            confirm(wrong, SETTING, quantity, argument)
+
+
+def test_noise_levels_two_percent_off_are_refused():
+    small = EXPERIMENTS["many small clients"]
+    name, target = "small", {"epsilon": 0.015, "delta": 1e-6}
+    levels = {
+        **{"CS": 0.567365, "WCS": 7.66512, "OLS": 22.49746},
+        **{"scheme, lower": 2.371497, "scheme, upper": 2.373276, PRINTED: 2.371498},
+    }
+    assert confirmed_noise({name: levels}, {name: small}, **target) == {name: levels}
+    for key, factor in product(levels, (0.98, 1.02)):
+        wrong = {name: levels | {key: factor * levels[key]}}
+        with pytest.raises(ArithmeticError, match="^small"):
+            confirmed_noise(wrong, {name: small}, **target)
 
 
 def test_the_bracket_is_right_in_units_of_the_clip():
