@@ -20,11 +20,11 @@ def survey(articles: pd.DataFrame, ours: Mapping[str, float], clients: Sequence[
 
     Args:
         articles: rows of `load_survey` with their `family`.
-        ours: epsilon of ddpsa's experiments by its label.
+        ours: epsilon of ddpsa's experiments after so many rounds, in words.
         clients: least and largest number of clients in ddpsa's experiments.
     """
-    fig = plt.figure(figsize=(layouts.WIDTH, 5.6))
-    table, ax = fig.subplots(2, 1, height_ratios=[1, 2.6])
+    fig = plt.figure(figsize=(layouts.WIDTH, 5.8))
+    table, ax = fig.subplots(2, 1, height_ratios=[1.15, 2.6])
     drawn = articles.dropna(subset=["clients_low", "epsilon_low"])
     drawn = drawn[drawn["epsilon_high"] > 0]
     drawn = drawn.assign(apart=_apart(drawn["clients_low"], drawn["clients_high"]))
@@ -54,14 +54,18 @@ def survey(articles: pd.DataFrame, ours: Mapping[str, float], clients: Sequence[
             elinewidth=0.8,
             capsize=0,
         )
-    columns = {"noise": (0.05, "left", list(FAMILIES))}
+    table.plot([0.005, 0.035], [len(FAMILIES)] * 2, color="black", lw=3, ls="-", clip_on=False)
+    cells["articles"].append("")
+    cells["drawn"].append("")
+    cells["ε, range"].append(" and ".join(f"{value:.3g}" for value in ours.values()))
+    cells["median"].append("")
+    columns = {"noise": (0.05, "left", [*FAMILIES, f"ddpsa: {' and '.join(ours)}"])}
     for x, (head, texts) in zip((0.52, 0.62, 0.79, 0.99), cells.items(), strict=True):
         columns[head] = (x, "right", texts)
     columns["median largest ε"] = columns.pop("median")
     layouts.rows(table, columns)
-    for label, value in ours.items():
+    for value in ours.values():
         ax.plot([clients[0], clients[-1]], [value] * 2, color="black", lw=3, ls="-", zorder=4)
-        layouts.label(ax, clients[-1] * 1.2, value, label)
     ax.set(xscale="log", yscale="log", xlabel="clients", ylabel="ε")
     ax.set_xlim(1.5, 4e7)
     ax.set_ylim(_LEAST, 2000)
