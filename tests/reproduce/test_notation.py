@@ -24,7 +24,16 @@ def test_letters_and_powers_are_those_of_the_pictures(written, seen):
 
 
 @pytest.mark.parametrize(
-    "text", ["three epsilons", "deltas", "lambdas", "fe-5", "3e-5x", "1.2.3e-4.5", "0.001, 0.00012, 0.0001x"]
+    "text",
+    [
+        "three epsilons",
+        "deltas",
+        "lambdas",
+        "fe-5",
+        "3e-5x",
+        "1.2.3e-4.5",
+        "0.001, 0.00012, 0.0001x",
+    ],
 )
 def test_longer_words_and_other_numbers_stay(text):
     assert notation.symbols(text) == text

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from repro.report import style
+from reproduce.notation import symbols
 from reproduce.papers.ddpsa import layouts
 from reproduce.papers.ddpsa.pictures import delta_text
 from reproduce.papers.ddpsa.survey import FAMILIES
@@ -114,7 +115,7 @@ def guarantees(
     left.set(xlabel="ε", ylabel="δ", title=f"one round, ε = {epsilon:g} of a client")
     left.legend(fontsize=layouts.SMALL)
     for k, (name, curve) in enumerate(totals.items()):
-        style.curve(right, counts, curve, k, label=name)
+        style.curve(right, counts, curve, k, label=symbols(name))
     label = f"total ε, δ = {delta_text(delta)}"
     right.set(xlabel="rounds", ylabel=label, xscale="log", yscale="log", title="many rounds")
     layouts.decades(right.xaxis, [1, 10, 100, 1000])
