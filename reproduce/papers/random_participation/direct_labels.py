@@ -24,6 +24,9 @@ _CLEAR, _ENOUGH = 0.14, 0.07
 """Distances in inches from the next curve: beyond the first more is no gain; below the second a name
 goes beside its curve, with a thin line to it."""
 
+_LONG = 1.0
+"""A name of more than so many inches lies on its curve only where that is flat: it would hide much."""
+
 _Box = tuple[float, float, float, float]
 """Centre and half sizes of a name, in inches from the lower left corner."""
 
@@ -213,6 +216,8 @@ def _on_curve(
         if not inside or _overlap(left, height, half, placed):
             continue
         near = np.abs(grid - left) <= half[0]
+        if half[0] > _LONG / 2 and np.ptp(own[near]) > 2 * half[1]:
+            continue
         gaps = [np.nanmin(np.abs(row[near] - height), initial=_CLEAR) for row in rows]
         clear = min([*gaps, _CLEAR]) - 1e-3 * abs(k - 60) / 60  # of equals the one in the middle
         if clear > best:
