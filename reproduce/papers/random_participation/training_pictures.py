@@ -95,9 +95,10 @@ def _row(axis: Axes, one: Interval, row: float, reach: float) -> None:
     """A difference and its interval; an arrow at the edge stands for what lies beyond it."""
     look = {"color": style.PALETTE[0], "linestyle": "none"}
     mean, low, high = (100 * value for value in (one.mean, one.low, one.high))
-    if abs(mean) <= reach:
+    if low <= reach and high >= -reach:
         ends = np.clip([low, high], -reach, reach)
         axis.plot(ends, [row, row], "-", color=look["color"], linewidth=1.4)
+    if abs(mean) <= reach:
         axis.plot([mean], [row], marker="o", markersize=4, **look)
     if high > reach:
         axis.plot([0.94 * reach], [row], marker=">", markersize=5, **look)
