@@ -210,13 +210,16 @@ def _on_curve(
     grid = np.linspace(half[0], room[0] - half[0], 121)
     best, spot = -np.inf, None
     own = np.interp(grid, across, up, left=np.nan, right=np.nan)
-    rows = [np.interp(grid, across, other, left=np.nan, right=np.nan) for other in others]
+    full = _grid(room)
+    whole, *rows = (
+        np.interp(full, across, curve, left=np.nan, right=np.nan) for curve in (up, *others)
+    )
     for k, (left, height) in enumerate(zip(grid, own, strict=True)):
         inside = half[1] <= height <= room[1] - half[1]
         if not inside or _overlap(left, height, half, placed):
             continue
-        near = np.abs(grid - left) <= half[0]
-        if half[0] > _LONG / 2 and np.ptp(own[near]) > 2 * half[1]:
+        near = np.abs(full - left) <= half[0]
+        if half[0] > _LONG / 2 and np.ptp(whole[near]) > 2 * half[1]:
             continue
         gaps = [np.nanmin(np.abs(row[near] - height), initial=_CLEAR) for row in rows]
         clear = min([*gaps, _CLEAR]) - 1e-3 * abs(k - 60) / 60  # of equals the one in the middle
