@@ -139,7 +139,7 @@ def _tolerance(entry: Any) -> str:
     band = f"stored numbers {entry.rtol:g} relative"
     if entry.seed_band is not None:
         band = f"stored numbers within {entry.seed_band:g} standard deviations of the seeds"
-    return findings.plain("; ".join([*parts, band]))
+    return findings.in_symbols("; ".join([*parts, band]))
 
 
 def _limitations(item: Result) -> list[str]:

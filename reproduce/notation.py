@@ -16,6 +16,7 @@ _GREEK = {
 }
 _LETTER = re.compile(rf"(?<![A-Za-z])({'|'.join(_GREEK)})(?![A-Za-z])")
 _POWER = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)e([+-]?\d+)(?![\w^]|\.\d)")
+_SMALL = re.compile(r"(?<![\w.,])0\.(0{3,})1(?![\w]|\.\d)")
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -27,9 +28,11 @@ def power_of_ten(exponent: int) -> str:
 def symbols(text: str) -> str:
     """`text` with names of Greek letters as letters, and numbers such as 2.5e-05 as 2.5·10⁻⁵.
 
-    Longer words ("epsilons") and what only looks like a number ("1e5f") stay as they are.
+    So are powers of ten below a thousandth: 0.0001 is 10⁻⁴. Longer words ("epsilons") and what only
+    looks like a number ("1e5f") stay as they are.
     """
-    return _POWER.sub(_power, _LETTER.sub(lambda found: _GREEK[found[0]], text))
+    text = _POWER.sub(_power, _LETTER.sub(lambda found: _GREEK[found[0]], text))
+    return _SMALL.sub(lambda found: power_of_ten(-len(found[1]) - 1), text)
 
 
 def _power(found: re.Match[str]) -> str:

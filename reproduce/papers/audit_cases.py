@@ -286,11 +286,13 @@ def told(found: Mapping[str, Outcome]) -> tuple[str, str, str]:
 
 def caption(found: Mapping[str, Outcome], delta: float) -> str:
     """One or two sentences below the picture."""
-    most = max(2 * sum(one.roc.trainings) for one in found.values())
+    counts = [2 * sum(one.roc.trainings) for one in found.values()]
     return (
-        f"Audit of the running code, up to {most:,} trainings a setting. Left: ε of the whole training at δ = "
-        f"{number(delta)} (crosses: the guarantees attacked, at a δ of their own). Right: the attacker's ROC (names in "
-        "the same colour), from 20 false alarms on, dotted the most that our upper bound allows, grey guessing."
+        f"Audit of the running code, {min(counts):,} to {max(counts):,} trainings a setting; one half chooses the "
+        "attacker's thresholds, the other tests them. Left: ε of the whole training at δ = "
+        f"{number(delta)}: lower bounds (a) from the error rates alone and (b) within the family of our upper bound; "
+        "crosses: the guarantees attacked, at a δ of their own. Right: the attacker's ROC (names in the same colour), "
+        "from 20 false alarms on; dotted: the most that our upper bound, where there is one, allows; grey: guessing."
     )
 
 
@@ -301,4 +303,6 @@ def reduction(found: Mapping[str, Outcome]) -> str:
         for one in found.values()
         if one.audit is not None and _a_worst_case(one.case)
     )
-    return "" if least >= ENOUGH else f"{least:,} trainings of each setting are tested"
+    if least >= ENOUGH:
+        return ""
+    return f"as few as {least:,} trainings are tested in settings whose canary is the worst case"

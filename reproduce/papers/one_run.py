@@ -179,8 +179,8 @@ def caveat(found: Mapping[str, Found]) -> str:
     if not over:
         return ""
     return (
-        f" With many canaries in one training ({', '.join(over)}) the Gaussian bound is above the upper one: it "
-        "assumes Gaussian scores, these are skewed, and no verdict rests on it."
+        f" With many canaries in one training ({', '.join(over)}; not drawn) the Gaussian bound is above the upper "
+        "one: it assumes Gaussian scores, these are skewed, and no verdict rests on it."
     )
 
 

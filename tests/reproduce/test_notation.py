@@ -16,6 +16,7 @@ from reproduce import notation
         ("p = 2.7e-74.", "p = 2.7·10⁻⁷⁴."),
         ("1.0e-5 and 8e+28", "10⁻⁵ and 8·10²⁸"),
         ("p &lt; 1e-6", "p &lt; 10⁻⁶"),
+        ("31.0 (delta = 0.0001), 0.00001", "31.0 (δ = 10⁻⁴), 10⁻⁵"),
     ],
 )
 def test_letters_and_powers_are_those_of_the_pictures(written, seen):
@@ -23,7 +24,16 @@ def test_letters_and_powers_are_those_of_the_pictures(written, seen):
 
 
 @pytest.mark.parametrize(
-    "text", ["three epsilons", "deltas", "lambdas", "fe-5", "3e-5x", "1.2.3e-4.5"]
+    "text",
+    [
+        "three epsilons",
+        "deltas",
+        "lambdas",
+        "fe-5",
+        "3e-5x",
+        "1.2.3e-4.5",
+        "0.001, 0.00012, 0.0001x",
+    ],
 )
 def test_longer_words_and_other_numbers_stay(text):
     assert notation.symbols(text) == text

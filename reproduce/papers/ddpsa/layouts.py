@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
 from repro.report import style
+from reproduce.papers.ticks import Alike
 from reproduce.papers.words import power_of_ten
 
 WIDTH = 7.0
@@ -111,7 +112,7 @@ def powers(axis: Any, low: int, high: int, step: int = 1) -> None:
     """Ticks at the powers of ten 10^low, 10^(low + step), …, up to 10^high."""
     axis.set_major_locator(FixedLocator([10.0**k for k in range(low, high + 1, step)]))
     axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(FuncFormatter(lambda x, _: _tick(x)))
+    axis.set_major_formatter(Alike())
 
 
 def decades(axis: Any, values: Sequence[float]) -> None:
@@ -120,11 +121,6 @@ def decades(axis: Any, values: Sequence[float]) -> None:
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,g}"))
     axis.set_minor_formatter(NullFormatter())
-
-
-def _tick(value: float) -> str:
-    exponent = round(math.log10(value))
-    return f"{10.0**exponent:g}" if -1 <= exponent <= 2 else power_of_ten(exponent)
 
 
 def label(ax: Axes, x: float, y: float, text: str, **options: Any) -> None:

@@ -252,6 +252,11 @@ def training_loss(
     return fig
 
 
+def ends(runs: Runs, name: str) -> str:
+    """The mean training loss at the end of the runs, in words."""
+    return layouts.power(float(np.mean(runs[name]["train"][:, -1])), 1)
+
+
 def delta_text(delta: float) -> str:
     """δ as the pictures print it, such as 10⁻⁵."""
     return layouts.power(delta, 1)

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from repro.report import style
+from reproduce.notation import symbols
 from reproduce.papers.ddpsa import layouts
 from reproduce.papers.ddpsa.pictures import delta_text
 from reproduce.papers.ddpsa.survey import FAMILIES
@@ -20,11 +21,11 @@ def survey(articles: pd.DataFrame, ours: Mapping[str, float], clients: Sequence[
 
     Args:
         articles: rows of `load_survey` with their `family`.
-        ours: epsilon of ddpsa's experiments by its label.
+        ours: epsilon of ddpsa's experiments after so many rounds, in words.
         clients: least and largest number of clients in ddpsa's experiments.
     """
-    fig = plt.figure(figsize=(layouts.WIDTH, 5.6))
-    table, ax = fig.subplots(2, 1, height_ratios=[1, 2.6])
+    fig = plt.figure(figsize=(layouts.WIDTH, 5.8))
+    table, ax = fig.subplots(2, 1, height_ratios=[1.15, 2.6])
     drawn = articles.dropna(subset=["clients_low", "epsilon_low"])
     drawn = drawn[drawn["epsilon_high"] > 0]
     drawn = drawn.assign(apart=_apart(drawn["clients_low"], drawn["clients_high"]))
@@ -54,14 +55,18 @@ def survey(articles: pd.DataFrame, ours: Mapping[str, float], clients: Sequence[
             elinewidth=0.8,
             capsize=0,
         )
-    columns = {"noise": (0.05, "left", list(FAMILIES))}
+    table.plot([0.005, 0.035], [len(FAMILIES)] * 2, color="black", lw=3, ls="-", clip_on=False)
+    cells["articles"].append("")
+    cells["drawn"].append("")
+    cells["ε, range"].append(" and ".join(f"{value:.3g}" for value in ours.values()))
+    cells["median"].append("")
+    columns = {"noise": (0.05, "left", [*FAMILIES, f"ddpsa: {' and '.join(ours)}"])}
     for x, (head, texts) in zip((0.52, 0.62, 0.79, 0.99), cells.items(), strict=True):
         columns[head] = (x, "right", texts)
     columns["median largest ε"] = columns.pop("median")
     layouts.rows(table, columns)
-    for label, value in ours.items():
+    for value in ours.values():
         ax.plot([clients[0], clients[-1]], [value] * 2, color="black", lw=3, ls="-", zorder=4)
-        layouts.label(ax, clients[-1] * 1.2, value, label)
     ax.set(xscale="log", yscale="log", xlabel="clients", ylabel="ε")
     ax.set_xlim(1.5, 4e7)
     ax.set_ylim(_LEAST, 2000)
@@ -110,7 +115,7 @@ def guarantees(
     left.set(xlabel="ε", ylabel="δ", title=f"one round, ε = {epsilon:g} of a client")
     left.legend(fontsize=layouts.SMALL)
     for k, (name, curve) in enumerate(totals.items()):
-        style.curve(right, counts, curve, k, label=name)
+        style.curve(right, counts, curve, k, label=symbols(name))
     label = f"total ε, δ = {delta_text(delta)}"
     right.set(xlabel="rounds", ylabel=label, xscale="log", yscale="log", title="many rounds")
     layouts.decades(right.xaxis, [1, 10, 100, 1000])

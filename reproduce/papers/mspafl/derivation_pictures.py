@@ -82,7 +82,7 @@ def broken_pairs(
         axis.plot(epsilon, values, color=colour, linestyle="-")
         axis.fill_between(epsilon, 1e-12, values, color=colour, alpha=0.12, linewidth=0)
         axis.plot([e], [d], "X", color=style.PALETTE[1], markersize=8)
-        axis.annotate("printed pair", (e, d), xytext=(0, -11), textcoords="offset points", ha="center",
+        axis.annotate("printed pair", (e, d), xytext=(-6, -3), textcoords="offset points", ha="right",
                       fontsize=_LEGEND, color=style.PALETTE[1])  # fmt: skip
         log_axis(axis, "x", epsilon[0], epsilon[-1])
         log_axis(axis, "y", d / 30, max(float(values.max()) * 3, d * 3))

@@ -11,9 +11,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
+from matplotlib.ticker import FixedLocator, NullFormatter
 
 from repro.report import style
+from reproduce.papers.ticks import Alike
 from reproduce.papers.words import number
 
 Curves = Mapping[str, np.ndarray]
@@ -48,7 +49,7 @@ def log_axis(axis: Axes, way: str, low: float, high: float) -> None:
     getattr(axis, f"set_{way}lim")(low, high)
     one = getattr(axis, f"{way}axis")
     one.set_major_locator(FixedLocator([x for x in ticks if low * 0.999 <= x <= high * 1.001]))
-    one.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
+    one.set_major_formatter(Alike())
     one.set_minor_formatter(NullFormatter())
 
 
@@ -79,7 +80,7 @@ def end_labels(axis: Axes, ends: Mapping[str, tuple[float, str]]) -> None:
         axis.transScale.transform([(axis.get_xlim()[0], height) for height, _ in ends.values()])
     )[:, 1]
     for place, (words, (_, colour)) in zip(spread(heights, _LINE), ends.items(), strict=True):
-        axis.text(1.015, place, words, transform=axis.transAxes, color=colour, fontsize=_SMALL,
+        axis.text(1.03, place, words, transform=axis.transAxes, color=colour, fontsize=_SMALL,
                   va="center")  # fmt: skip
 
 
@@ -192,13 +193,11 @@ def totals(
         words: "titles" (part -> title), "pair" and "target" (their titles), "target y" (axis).
     """  # fmt: skip
     figure, grid = _grid(3, 8.6, ratios=[1.25, 1.0, 1.0])
-    both = [v for row in printed.values() for v in row.values()]
-    low, high = (f(float(np.min(v) if f is np.floor else np.max(v)))
-                 for f, v in ((np.floor, np.log10(both)), (np.ceil, np.log10(both))))  # fmt: skip
+    limits = _ends([v for row in printed.values() for v in row.values()])
     for k, part in enumerate(printed):
         axis = figure.add_subplot(grid[0, k])
         log_axis(axis, "x", float(x[0]), float(x[-1]))
-        log_axis(axis, "y", 10.0**low, 10.0**high)
+        log_axis(axis, "y", *limits)
         labels = {"xlabel": "", "ylabel": "" if k else "central ε of T rounds"}
         printed_panel(axis, x, printed[part], title=words["titles"][part], **labels, form=".3g")
     for row, (views, title, label) in enumerate(
@@ -208,7 +207,7 @@ def totals(
         ),
         start=1,
     ):
-        ends = _range(views)
+        ends = _ends([v for row in views.values() for one in row.values() for v in _drawn(one)])
         for k, part in enumerate(printed):
             axis = figure.add_subplot(grid[row, k])
             log_axis(axis, "x", float(x[0]), float(x[-1]))
@@ -228,12 +227,25 @@ def totals(
     return figure
 
 
-def _range(views: Mapping[str, Views]) -> tuple[float, float]:
+def _drawn(found: Mapping[str, Mapping[str, np.ndarray]]) -> list[np.ndarray]:
+    """What `adversaries` draws of a setting."""
+    return [found["server"]["lower"], found["server"]["upper"], found["average"]["upper"]]
+
+
+def not_drawn(*views: Mapping[str, Views]) -> str:
+    """The sentences that a caption of Figures 4 and 6 needs: what a logarithmic axis cannot show."""
+    settings = [one for parts in views for row in parts.values() for one in row.values()]
+    told = ""
+    if any(np.any(one["server"]["lower"] <= 0) for one in settings):
+        told += " A band that reaches the lower edge has the lower end 0."
+    if any(np.any(one["average"]["upper"] <= 0) for one in settings):
+        told += " An upper bound of 0 is not drawn: such a dotted curve begins later."
+    return told
+
+
+def _ends(values: Sequence[np.ndarray]) -> tuple[float, float]:
     """Ends of a logarithmic axis for all values that are not 0: 1, 2 or 5 times a power of ten."""
-    uppers = [
-        view["upper"] for row in views.values() for one in row.values() for view in one.values()
-    ]
-    values = np.concatenate([upper[upper > 0] for upper in uppers])
+    values = np.concatenate([one[one > 0] for one in values])
     ticks = np.array([step * 10.0**k for k in range(-6, 5) for step in (1, 2, 5)])
     return (
         float(ticks[ticks <= 0.8 * values.min()].max()),

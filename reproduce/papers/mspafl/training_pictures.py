@@ -43,7 +43,7 @@ def accuracy_panels(
     figure = plt.figure(figsize=(WIDTH, 7.9))
     above, middle, below = figure.subfigures(3, 1, height_ratios=[1.0, 1.0, 0.85])
     top = above.subplots(1, 2)
-    limits = _limits([one["accuracy"][:, 1:].mean(axis=0) for one in _shown(curves)] + [majority])
+    limits = _limits([*_bands(curves), majority])
     one, other = (curves["one_label", again] for again in (False, True))
     top[0].set(title="(a) lines: WOR; hollow: WR", ylim=limits, ylabel="test accuracy, one label")
     _against_rounds(top[0], one, rounds, p, rate, majority)
@@ -69,14 +69,16 @@ def accuracy_panels(
     return figure
 
 
-def _shown(curves: Curves) -> list[Mapping[str, NDArray]]:
-    """The runs of MS-PAFL in (a) and (b)."""
-    return [
-        one
-        for again in (False, True)
-        for (method, *_), one in curves["one_label", again].items()
-        if method == "mspafl"
-    ]
+def _bands(curves: Curves) -> list[NDArray]:
+    """The means of (a), and the edges of the bands around those without replacement."""
+    found = []
+    for again in (False, True):
+        for (method, *_), one in curves["one_label", again].items():
+            if method == "mspafl":
+                accuracy = one["accuracy"][:, 1:]
+                mean, spread = accuracy.mean(axis=0), accuracy.std(axis=0, ddof=1)
+                found += [mean] if again else [mean - spread, mean + spread]
+    return found
 
 
 def _reaches(curves: Curves) -> list[float]:

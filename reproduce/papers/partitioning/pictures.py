@@ -19,16 +19,19 @@ from matplotlib.ticker import (
 from numpy.typing import NDArray
 
 from repro.report import style
+from reproduce.papers.ticks import Alike
 from reproduce.papers.words import power_of_ten
 
 __all__ = [
-    "beside_truth", "end_labels", "log_ticks", "noise_saved", "power", "renyi_picture", "run_lengths",
+    "LEAST_DELTA", "beside_truth", "end_labels", "log_ticks", "noise_saved", "power", "renyi_picture", "run_lengths",
 ]  # fmt: skip
 
 WIDTH = 7.0  # inches
 _SMALL = 8.0  # points: labels of curves and titles
 _GAP = 0.075  # least distance of two labels, of an axes of 2 inches
 _MARKS = 5
+LEAST_DELTA = 1e-10
+"""Where the axis of Figure 4 begins."""
 
 Curves = Mapping[str, Mapping[str, NDArray]]
 
@@ -81,7 +84,7 @@ def end_labels(axis: Axes, ends: Mapping[str, tuple[float, str]]) -> None:
             label,
             (1.0, place - shift),
             xycoords="axes fraction",
-            xytext=(3, 0),
+            xytext=(5, 0),
             textcoords="offset points",
             va="center",
             fontsize=_SMALL,
@@ -243,7 +246,8 @@ def run_lengths(
             truth[short[name]] = (_draw(right, x, curves[name], k, "truth"), color)
     for axis in (left, right):
         axis.axhline(delta, color=style.MUTED, lw=0.9, ls=":")
-        axis.set(yscale="log", ylim=(1e-10, 1e-2))
+        axis.set(yscale="log", ylim=(LEAST_DELTA, 1e-2))
+        axis.yaxis.set_major_formatter(Alike())
         _span(axis, x)
         axis.set_xlabel("T (iterations)", fontsize=9)
     marked = sorted(set(published))

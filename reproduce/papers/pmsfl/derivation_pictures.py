@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from repro.report import style
+from reproduce.papers.ticks import Alike
 
 SIZE = (7.0, 2.5)
 """Width and height of a picture in inches."""
@@ -178,7 +179,7 @@ def sampled_bit(scores: ArrayLike, shares: Mapping[float, ArrayLike], exact: Arr
         ylim=(0, 1.5),
     )
     style.curve(right, *np.asarray(exact).T, 0, marks=7)
-    right.set(title="(b) a whole mask", xlabel="|s - s'|, all scores", ylabel="ε at δ = 1e-5")
+    right.set(title="(b) a whole mask", xlabel="|s - s'|, all scores", ylabel="ε at δ = 10⁻⁵")
     _legends(left)
     _fonts(right)
     return fig
@@ -264,6 +265,8 @@ def uploads_and_runs(
     )
     for ax in (left, right):
         ax.set(xscale="log", yscale="log")
+        for side in (ax.xaxis, ax.yaxis):
+            side.set_major_formatter(Alike())
     right.set_ylim(top=3e3)  # room for the legend
     _legends(left, right)
     return fig

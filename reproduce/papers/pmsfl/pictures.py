@@ -156,13 +156,13 @@ def training_and_bytes(
     stuck.set(xlabel="round", ylabel="probabilities at 0 or 1", ylim=(-0.03, 1.03))
     stuck.set_title("(b) masks that are random no more", fontsize=9.5)
     stuck.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
-    stuck.legend(fontsize=7)
+    stuck.legend(fontsize=7, loc="center right", bbox_to_anchor=(1.0, 0.38))
     for row, name in enumerate(labels):
         _interval_row(rows, final(accuracy[name][:, 1:]), row)
     rows.set_yticks(range(len(labels)), list(labels.values()), fontsize=7)
     rows.invert_yaxis()
     rows.set(xlabel="accuracy, 95 % interval", xlim=(0, 1))
-    rows.set_title("(d) all runs, at the end", fontsize=9.5)
+    rows.set_title("(d) all runs, mean of the last quarter", fontsize=9.5)
     rows.xaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
     for ax in (curves, stuck, bars, rows):
         ax.xaxis.label.set_fontsize(9)

@@ -24,6 +24,9 @@ _COLUMNS = {"method": 0.0, "paper": 0.33, "ours": 0.365, "difference": 0.82, "ve
 _REACH = 25.0
 """A value that lies this many points below all of the paper's is written, not drawn."""
 
+_END = 10.0
+"""An interval that ends more than so many points beyond all means is cut; an arrow says so."""
+
 _TOP = -2.1
 """Where a block begins, in rows."""
 
@@ -131,6 +134,9 @@ def _dots(ax: Axes, block: Block) -> None:
         if low <= mean <= high:
             ax.hlines(y, max(ends[0], low), min(ends[1], high), color=_OURS, linewidth=1.3)
             ax.plot(mean, y, "o", color=_OURS, markersize=4)
+            for cut, edge, mark in ((ends[0] < low, low, "<"), (ends[1] > high, high, ">")):
+                if cut:
+                    ax.plot(edge, y, mark, color=_OURS, markersize=4.5)
         else:
             words = f"← {mean:.0f}" if mean < low else f"{mean:.0f} →"
             place = (low, "left") if mean < low else (high, "right")
@@ -145,13 +151,15 @@ def limits(rows: Sequence[Row]) -> tuple[float, float]:
     """The ends of a block's axis in per cent: all of the paper's values, and ours that are near.
 
     Multiples of 5. Ours count down to `_REACH` points below the least of the paper's, and all of
-    them where that is near 0.
+    them where that is near 0. Intervals count that end at most `_END` points beyond the means.
     """
     papers = [row.paper for row in rows if row.paper is not None]
     least = min(papers, default=0.0) - _REACH
     least = least if least > 20 else 0.0
-    ours = [100 * row.ours.mean for row in rows if 100 * row.ours.mean >= least]
-    values = [*papers, *ours]
+    shown = [row.ours for row in rows if 100 * row.ours.mean >= least]
+    values = [*papers, *(100 * one.mean for one in shown)]
+    ends = [100 * end for one in shown for end in (one.low, one.high)]
+    values += [end for end in ends if min(values) - _END <= end <= max(values) + _END]
     low, high = 5 * math.floor((min(values) - 1) / 5), 5 * math.ceil((max(values) + 1) / 5)
     return float(max(0, low)), float(min(100, high))
 

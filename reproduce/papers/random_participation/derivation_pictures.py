@@ -13,6 +13,7 @@ from scipy.stats import binom, norm
 
 from repro.report import style
 from reproduce.papers.random_participation.quadrature import weights
+from reproduce.papers.ticks import Alike
 
 __all__ = ["angles", "crossing", "crowd", "integrand", "limits", "right_region"]
 
@@ -170,6 +171,7 @@ def right_region(
         axis.fill_between(epsilon, wrong, 1.0, color=style.PALETTE[1], alpha=0.45, lw=0)
         axis.plot(mark[0], (mark[1], mark[1]), color="black", lw=1.6)
         axis.set(yscale="log", ylim=(_LOWEST, 1), xlim=(epsilon[0], epsilon[-1]))
+        axis.yaxis.set_major_formatter(Alike())
         _names(axis, title, "ε of one iteration", "participation rate p" if axis is axes[0] else "")
         for name, low, high in (
             ("right", bottom, right),
@@ -216,6 +218,8 @@ def limits(
                       fontsize=TYPE, ha="right")  # fmt: skip
     axis.set(xscale="log", yscale="log", ylim=(floor, 3 * max(levels.values())))
     axis.set_xlim(records[0], records[-1])
+    for side in (axis.xaxis, axis.yaxis):
+        side.set_major_formatter(Alike())
     _names(axis, "", "d, other records of the client", "δ at ε = 0.5")
     axis.legend(fontsize=TYPE, loc="center right", bbox_to_anchor=(1, 0.28))
     return figure

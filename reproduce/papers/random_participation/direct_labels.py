@@ -24,8 +24,14 @@ _CLEAR, _ENOUGH = 0.14, 0.07
 """Distances in inches from the next curve: beyond the first more is no gain; below the second a name
 goes beside its curve, with a thin line to it."""
 
+_LONG = 1.0
+"""A name of more than so many inches lies on its curve only where that is flat: it would hide much."""
+
 _Box = tuple[float, float, float, float]
 """Centre and half sizes of a name, in inches from the lower left corner."""
+
+_Spot = tuple[float, float]
+"""A place in inches from the lower left corner."""
 
 
 @dataclass(frozen=True)
@@ -67,17 +73,32 @@ def write_labels(
     if hidden:
         placed.append(_tell_hidden(axis, hidden, size, drawn, (width, height)))
     groups = _groups({name: up for name, up in heights.items() if name not in hidden})
+    spots: dict[str, tuple[_Spot, _Spot]] = {}
+    for beside in (False, True):  # names on curves first: thin lines then keep off them
+        for group in groups:
+            name, text = group[0], joined(group)
+            half = (len(text) + 1) * _LETTER * size / 2, _HEIGHT * size
+            if name in spots:
+                continue
+            if beside:
+                lines_so_far = [pair for pair in spots.values() if pair[0] != pair[1]]
+                spot, point = _beside(
+                    across, heights[name], drawn, half, placed, (width, height), lines_so_far
+                )
+            else:
+                others = [up for other, up in heights.items() if other not in group]
+                clear, spot = _on_curve(
+                    across, heights[name], others, half, placed, (width, height)
+                )
+                point = spot if clear >= _ENOUGH else None
+            if spot is not None and point is not None:
+                spots[name] = spot, point
+                placed.append((*spot, *half))
     for group in groups:
         name, text = group[0], joined(group)
-        half = (len(text) + 1) * _LETTER * size / 2, _HEIGHT * size
-        others = [up for other, up in heights.items() if other not in group]
-        clear, spot = _on_curve(across, heights[name], others, half, placed, (width, height))
-        point = spot
-        if clear < _ENOUGH:
-            spot, point = _beside(across, heights[name], drawn, half, placed, (width, height))
-        if spot is None or point is None:
+        if name not in spots:
             continue
-        placed.append((*spot, *half))
+        spot, point = spots[name]
         axis.annotate(
             text,
             (point[0] / width, point[1] / height),
@@ -156,7 +177,7 @@ def _tell_hidden(
     text = f"below {decimal(axis.get_ylim()[0])}: {joined(hidden)}"
     half = (len(text) + 1) * _LETTER * size / 2, _HEIGHT * size
     corner = np.array([half[0], half[0] + 0.02]), np.array([half[1], half[1]])
-    spot, _ = _beside(*corner, rows, half, [], room)
+    spot, _ = _beside(*corner, rows, half, [], room, [])
     left, up = spot or (half[0], half[1])
     place = left / room[0], up / room[1]
     look = {"fontsize": size, "color": style.MUTED, "ha": "center", "va": "center"}
@@ -189,12 +210,17 @@ def _on_curve(
     grid = np.linspace(half[0], room[0] - half[0], 121)
     best, spot = -np.inf, None
     own = np.interp(grid, across, up, left=np.nan, right=np.nan)
-    rows = [np.interp(grid, across, other, left=np.nan, right=np.nan) for other in others]
+    full = _grid(room)
+    whole, *rows = (
+        np.interp(full, across, curve, left=np.nan, right=np.nan) for curve in (up, *others)
+    )
     for k, (left, height) in enumerate(zip(grid, own, strict=True)):
         inside = half[1] <= height <= room[1] - half[1]
         if not inside or _overlap(left, height, half, placed):
             continue
-        near = np.abs(grid - left) <= half[0]
+        near = np.abs(full - left) <= half[0]
+        if half[0] > _LONG / 2 and np.ptp(whole[near]) > 2 * half[1]:
+            continue
         gaps = [np.nanmin(np.abs(row[near] - height), initial=_CLEAR) for row in rows]
         clear = min([*gaps, _CLEAR]) - 1e-3 * abs(k - 60) / 60  # of equals the one in the middle
         if clear > best:
@@ -209,10 +235,12 @@ def _beside(
     half: tuple[float, float],
     placed: Sequence[_Box],
     room: tuple[float, float],
-) -> tuple[tuple[float, float] | None, tuple[float, float] | None]:
+    leaders: Sequence[tuple[_Spot, _Spot]],
+) -> tuple[_Spot | None, _Spot | None]:
     """A free place near the curve, off all curves, and the point of the curve next to it.
 
-    The `rows` are the heights of all curves on `_grid`.
+    The `rows` are the heights of all curves on `_grid`. The thin line between the two crosses no
+    name, and the place lies on none of the `leaders`, the thin lines that are there already.
     """
     grid = _grid(room)
     own = np.interp(grid, across, up, left=np.nan, right=np.nan)
@@ -226,7 +254,18 @@ def _beside(
             away = np.hypot(grid - left, own - height)
             k = int(np.nanargmin(away))
             cost = away[k] + 0.05 * abs(left / room[0] - 0.5)
-            if cost < best:
-                best, spot = cost, (float(left), float(height))
-                point = float(grid[k]), float(own[k])
+            here, there = (float(left), float(height)), (float(grid[k]), float(own[k]))
+            if (
+                cost < best
+                and not any(_crosses(here, there, box) for box in placed)
+                and not any(_crosses(*leader, (*here, *half)) for leader in leaders)
+            ):
+                best, spot, point = cost, here, there
     return spot, point
+
+
+def _crosses(start: _Spot, end: _Spot, box: _Box) -> bool:
+    """Whether the straight line between two places passes through a box."""
+    along = np.linspace(0, 1, 33)
+    x, y = (a + along * (b - a) for a, b in zip(start, end, strict=True))
+    return bool(np.any((np.abs(x - box[0]) < box[2]) & (np.abs(y - box[1]) < box[3])))

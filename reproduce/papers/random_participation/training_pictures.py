@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -16,7 +16,7 @@ from repro.report import style
 from reproduce.papers.random_participation.direct_labels import Line, write_labels
 from reproduce.papers.random_participation.pictures import WIDTH
 from reproduce.papers.random_participation.training_verdicts import Pairs
-from reproduce.papers.statistics import interval
+from reproduce.papers.statistics import Interval, interval
 
 __all__ = ["SHORT", "accuracy_picture"]
 
@@ -80,36 +80,55 @@ def accuracy_picture(
     return figure
 
 
+def _reach(found: Sequence[Interval], margin: float) -> float:
+    """Half the width of the axis in points: three margins, up to six where intervals ask for it."""
+    ends = [
+        100 * abs(end)
+        for one in found
+        if abs(100 * one.mean) <= 3 * margin
+        for end in (one.low, one.high)
+    ]
+    return max([3 * margin, *(1.05 * end for end in ends if end <= 6 * margin)])
+
+
+def _row(axis: Axes, one: Interval, row: float, reach: float) -> None:
+    """A difference and its interval; an arrow at the edge stands for what lies beyond it."""
+    look = {"color": style.PALETTE[0], "linestyle": "none"}
+    mean, low, high = (100 * value for value in (one.mean, one.low, one.high))
+    if low <= reach and high >= -reach:
+        ends = np.clip([low, high], -reach, reach)
+        axis.plot(ends, [row, row], "-", color=look["color"], linewidth=1.4)
+    if abs(mean) <= reach:
+        axis.plot([mean], [row], marker="o", markersize=4, **look)
+    if high > reach:
+        axis.plot([0.94 * reach], [row], marker=">", markersize=5, **look)
+    if low < -reach:
+        axis.plot([-0.94 * reach], [row], marker="<", markersize=5, **look)
+
+
 def _differences(axis: Axes, gaps: Mapping[str, Pairs], margin: float) -> None:
     """One row a difference: mean and 95 % interval in points, and both as numbers."""
-    reach, row, ticks = 3 * margin, 0.0, {}
+    found = {
+        subject: {
+            name: interval(np.asarray(first) - np.asarray(second))
+            for name, (first, second) in gaps[subject].items()
+        }
+        for subject in _HEADINGS
+    }
+    reach = _reach([one for rows in found.values() for one in rows.values()], margin)
+    row, ticks = 0.0, {}
     axis.axvspan(-margin, margin, color=style.MUTED, alpha=0.15, linewidth=0)
     axis.axvline(0, color=style.MUTED, linewidth=0.8)
     beside = axis.get_yaxis_transform()
     for subject, heading in _HEADINGS.items():
         look = {"fontsize": 7, "style": "italic", "ha": "right", "va": "center"}
         axis.text(-0.03, row, heading, transform=beside, **look)
-        for name, (first, second) in gaps[subject].items():
+        for name, one in found[subject].items():
             row -= 1
             short = name.removeprefix("noise of ").replace("justified scheme", "scheme*")
             ticks[row] = short.removeprefix("the ").replace(" - ", " − ")
-            found = interval(np.asarray(first) - np.asarray(second))
-            mean, low, high = (100 * value for value in (found.mean, found.low, found.high))
-            color = style.PALETTE[0]
-            if abs(mean) <= reach:
-                ends = np.clip([low, high], -reach, reach)
-                axis.plot(ends, [row, row], "-", color=color, linewidth=1.4)
-                axis.plot([mean], [row], "o", color=color, markersize=4)
-            else:
-                axis.plot(
-                    [np.sign(mean) * 0.93 * reach],
-                    [row],
-                    ">" if mean > 0 else "<",
-                    color=color,
-                    markersize=5,
-                )
-            text = found.text()
-            axis.text(1.04, row, text, transform=beside, ha="left", va="center", fontsize=7)
+            _row(axis, one, row, reach)
+            axis.text(1.04, row, one.text(), transform=beside, ha="left", va="center", fontsize=7)
         row -= 1.2
     axis.set(xlim=(-reach, reach), ylim=(row + 0.6, 0.7))
     axis.set_yticks(list(ticks), list(ticks.values()))

@@ -73,10 +73,11 @@ def render(
     with _captioned(fig, caption, footer):
         for _ in range(_SETTLE):
             fig.draw_without_rendering()
-        for name, metadata in (("png", png), ("pdf", pdf)):
-            buffer = io.BytesIO()
-            fig.savefig(buffer, format=name, metadata=metadata, **options[name])
-            out[name] = buffer.getvalue()
+        with style.whole_marks(fig):
+            for name, metadata in (("png", png), ("pdf", pdf)):
+                buffer = io.BytesIO()
+                fig.savefig(buffer, format=name, metadata=metadata, **options[name])
+                out[name] = buffer.getvalue()
     return out
 
 

@@ -7,11 +7,15 @@ with a line style and a marker, so that a grey print reads as well.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 PALETTE = (
     "#0072B2",  # blue
@@ -178,3 +182,53 @@ def mean_and_spread(
         color = line(k)["color"]
         ax.fill_between(x, mean - spread, mean + spread, color=color, alpha=0.18, linewidth=0)
     curve(ax, x, mean, k, label=label, **options)
+
+
+@contextmanager
+def whole_marks(fig: Figure) -> Iterator[None]:
+    """Let marks at the edge of their axes be drawn whole instead of cut by it; undone at the end.
+
+    A mark whose point lies within the limits is drawn over the edge. One whose point lies outside
+    is left out, where half of it would reach in. The limits must be final.
+    """
+    before = [(line, line.get_markevery()) for ax in fig.axes for line in ax.lines]
+    added = []
+    try:
+        for line, _ in before:
+            added += _free_edge(line)
+        yield
+    finally:
+        for extra in added:
+            extra.remove()
+        for line, every in before:
+            line.set_markevery(every)
+
+
+def _free_edge(line: Line2D) -> list[Line2D]:
+    """Take the marks at the edge of the axes off a line; return them as an artist of their own."""
+    every, ax = line.get_markevery(), line.axes
+    if line.get_marker() in ("", " ", "None", "none", None) or not line.get_clip_on():
+        return []
+    data = line.get_xydata()
+    start, step = every if isinstance(every, tuple) else (0, every)
+    chosen = np.arange(len(data))
+    chosen = chosen[start::step] if step is None or isinstance(step, int) else chosen[step]
+    place = line.get_transform().transform(data[chosen])
+    low, high = ax.bbox.min, ax.bbox.max
+    slack = 1e-6 * (high - low)
+    with np.errstate(invalid="ignore"):
+        inside = np.all((place >= low - slack) & (place <= high + slack), axis=1)
+        reach = 0.75 * (line.get_markersize() + line.get_markeredgewidth()) * ax.figure.dpi / 72
+        near = np.any((place < low + reach) | (place > high - reach), axis=1)
+    if not near.any():
+        return []
+    line.set_markevery([int(k) for k in chosen[inside & ~near]])
+    if not (inside & near).any():
+        return []
+    extra = Line2D(*data[chosen[inside & near]].T)
+    extra.update_from(line)
+    extra.set(linestyle="none", markevery=None, label="_edge", in_layout=False)
+    extra.set_transform(line.get_transform())
+    ax.add_artist(extra)
+    extra.set(clip_on=False, zorder=max(line.get_zorder(), 2.6))  # 2.5: the edge itself
+    return [extra]
