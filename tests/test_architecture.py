@@ -203,7 +203,7 @@ LONGEST = {"src/repro": 400, "reproduce": 400, "tests": 600}
 LONGER = {"reproduce/certify.py": 500}
 """Files with a limit of their own: the checker is one file, to be read on its own."""
 
-FILES, LINES = 150, 26_200
+FILES, LINES = 150, 26_300
 """The most files and lines that `src/repro` may have in all, with five papers."""
 
 MORE_FILES, MORE_LINES = 10, 1_500
