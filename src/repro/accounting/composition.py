@@ -188,9 +188,8 @@ class Composition(Composed):
                 # composition's epsilon rises by half of that. A loss of small spread is about 2.5 delta(0).
                 share = min(4e-5 * np.sqrt(rounds), 4e-3)
                 fine = max(fine, share * 2.5 * float(self.mechanism.delta(0.0)))
-        if (
-            reach > 1e4
-        ):  # of astronomical losses the order of magnitude is enough, and costs a tenth
+        if reach > 1e4:
+            # Of astronomical losses the order of magnitude is enough, and costs a tenth.
             fine = max(fine, min(reach / 2e4, 40.0))
         return float(self.coarser * max(fine, reach / 2e5, SMALLEST_STEP))
 
