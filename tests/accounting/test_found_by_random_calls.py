@@ -440,3 +440,11 @@ def test_both_directions_share_the_bound_on_one_of_them(monkeypatch):
     epsilon = np.linspace(0.1, 3.0, 20)
     remove, add = (mechanism.delta(epsilon, direction=way) for way in ("remove", "add"))
     assert np.all(add <= remove * (1 + 1e-12)) and asked.count(20) == 1
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_ratio_of_sensitivity_and_scale_beyond_all_doubles():
+    mechanism = SummedLaplace(1e-300, clients=100, sensitivity=1e12)
+    assert mechanism.delta(1.0) == pytest.approx(1.0)
+    with pytest.raises(ValueError, match="mechanism must have more noise"):
+        compose(mechanism, 2).delta(1.0)

@@ -74,8 +74,8 @@ class SummedLaplace(Mechanism):
 
     @property
     def pure(self) -> np.ndarray:
-        """sensitivity / scale: the epsilon at which delta becomes 0, however many clients."""
-        return np.divide(self.sensitivity, self.scale)
+        """sensitivity / scale, at most 1e300: the epsilon at which delta becomes 0, however many clients."""
+        return np.divide(self.sensitivity, np.maximum(self.scale, 1e-300 * self.sensitivity))
 
     def log_delta(self, epsilon: np.ndarray, direction: str, method: str) -> np.ndarray:
         """See `Mechanism.log_delta`."""
