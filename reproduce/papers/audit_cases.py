@@ -287,8 +287,9 @@ def told(found: Mapping[str, Outcome]) -> tuple[str, str, str]:
 def caption(found: Mapping[str, Outcome], delta: float) -> str:
     """One or two sentences below the picture."""
     counts = [2 * sum(one.roc.trainings) for one in found.values()]
+    trainings = " to ".join(dict.fromkeys(f"{count:,}" for count in (min(counts), max(counts))))
     return (
-        f"Audit of the running code, {min(counts):,} to {max(counts):,} trainings a setting; one half chooses the "
+        f"Audit of the running code, {trainings} trainings a setting; one half chooses the "
         "attacker's thresholds, the other tests them. Left: ε of the whole training at δ = "
         f"{number(delta)}: lower bounds (a) from the error rates alone and (b) within the family of our upper bound; "
         "crosses: the guarantees attacked, at a δ of their own. Right: the attacker's ROC (names in the same colour), "
