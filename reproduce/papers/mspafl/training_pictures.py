@@ -70,14 +70,17 @@ def accuracy_panels(
 
 
 def _bands(curves: Curves) -> list[NDArray]:
-    """The means of (a), and the edges of the bands around those without replacement."""
+    """The means of (a), and the edges of the bands around those without replacement; one seed has no band."""
     found = []
     for again in (False, True):
         for (method, *_), one in curves["one_label", again].items():
             if method == "mspafl":
                 accuracy = one["accuracy"][:, 1:]
-                mean, spread = accuracy.mean(axis=0), accuracy.std(axis=0, ddof=1)
-                found += [mean] if again else [mean - spread, mean + spread]
+                mean = accuracy.mean(axis=0)
+                found.append(mean)
+                if not again and len(accuracy) > 1:
+                    spread = accuracy.std(axis=0, ddof=1)
+                    found += [mean - spread, mean + spread]
     return found
 
 
