@@ -30,7 +30,7 @@ print(json.dumps({
         scheme.delta(0.5),
         scheme.delta(0.5, method="lower"),
         accounting.compose(scheme, 100).epsilon(1e-5),
-        accounting.calibrate_sigma(balanced, epsilon=1, delta=1e-5),
+        accounting.calibrate_sigma(balanced, epsilon=1, delta=1e-5, rtol=1e-10),
         accounting.ModelSplitting(2.0, submodels=4, rate=0.2).epsilon(1e-5),
     ],
 }))
