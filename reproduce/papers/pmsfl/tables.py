@@ -70,7 +70,7 @@ FITTED = "splitfed_dp_fitted"
 
 PER_DATA = (
     *("data", "clients", "width", "layers", "heads", "rounds", "participation", "iterations"),
-    *("batch", "evaluate_every", "agreement"),
+    *("batch", "evaluate_every", "agreement", "seeds"),
 )
 """Parameters that Table 1 has one of for each data set."""
 
@@ -81,8 +81,8 @@ def table_tasks(parameters: Mapping[str, Any]) -> list[Task]:
     `parameters` are those of Table 1's notebook. Order: setting, method, seed.
 
     Raises:
-        ValueError: a list of parameters has another length than `DATA`, a setting is unknown, or
-            fewer than 2 seeds.
+        ValueError: a list of parameters has another length than `DATA`, a setting or a cell left out is
+            unknown, or fewer than 2 seeds.
     """
     for key in PER_DATA:
         if len(parameters[key]) != len(DATA):
@@ -115,18 +115,45 @@ def methods_of(parameters: Mapping[str, Any], name: str) -> tuple[str, ...]:
     """The methods run in a setting: those of which the paper prints an accuracy.
 
     Then SplitFed-DP with fitted noise, where there is a fit, and the control where all clients have
-    one depth (it does not split the model).
+    one depth (it does not split the model). Without those that "left_out" names.
+
+    Raises:
+        ValueError: "left_out" names something that is not run anyway, or a method without which a setting
+            decides nothing.
     """
     fitted = (FITTED,) if parameters["fitted_epsilon"] else ()
     control = () if SETTINGS[name].heterogeneous else (CONTROL,)
-    return (*(m for m in COLUMNS if m not in EMPTY[name]), *fitted, *control)
+    every = (*(m for m in COLUMNS if m not in EMPTY[name]), *fitted, *control)
+    without = _left_out(parameters["left_out"], name)
+    if unknown := without - set(every) | without & set(_NEEDED):
+        raise ValueError(
+            f"left_out must hold cells of {name} that are run and not needed (all but "
+            f"{', '.join(_NEEDED)}), got {', '.join(f'{name}/{m}' for m in sorted(unknown))}"
+        )
+    return tuple(m for m in every if m not in without)
+
+
+_NEEDED = ("standalone", "splitfed", "pmsfl")
+"""Methods that every setting has: its conditions and orders speak of them."""
+
+
+def _left_out(cells: Iterable[str], name: str) -> set[str]:
+    """The methods of a setting among cells such as "cifar100/splitfed_dp".
+
+    Raises:
+        ValueError: a cell of no setting.
+    """
+    pairs = [cell.partition("/")[::2] for cell in cells]
+    if strange := sorted("/".join(pair) for pair in pairs if pair[0] not in SETTINGS):
+        raise ValueError(f"left_out must hold cells such as cifar100/splitfed_dp, got {strange}")
+    return {method for setting, method in pairs if setting == name}
 
 
 def by_cell(parameters: Mapping[str, Any], results: Sequence[Any]) -> dict[str, dict[str, list]]:
     """The results of `table_tasks` as setting -> method -> one result per seed."""
-    left, seeds = iter(results), parameters["seeds"]
+    left = iter(results)
     return {
-        key: {m: [next(left) for _ in range(seeds)] for m in methods_of(parameters, key)}
+        key: groups(methods_of(parameters, key), left, parameters["seeds"][SETTINGS[key].data])
         for key in chosen(parameters)
     }
 
@@ -244,7 +271,7 @@ def setting_of(data: str) -> str:
     return {"femnist": "femnist", "radhar": "mmhar", "ucihar": "sonichar"}.get(data, "cifar100")
 
 
-def groups(names: Sequence[str], results: Sequence[Any], seeds: int) -> dict[str, list]:
+def groups(names: Sequence[str], results: Iterable[Any], seeds: int) -> dict[str, list]:
     """Results that follow each other, `seeds` of each name."""
     left = iter(results)
     return {name: [next(left) for _ in range(seeds)] for name in names}
@@ -278,6 +305,12 @@ def sources(results: Sequence[Mapping[str, Any]]) -> str:
         f"{r['data']['name']}: {r['data']['source']}, sha256 {r['data']['sha256']}" for r in results
     )
     return "; ".join(described)
+
+
+def seeds_in_words(finals: Mapping[str, Mapping[str, NDArray]]) -> str:
+    """How many seeds the settings of Table 1 have, for a caption: `5 seeds`, `5 to 10 seeds`."""
+    counts = sorted({len(ends["pmsfl"]) for ends in finals.values()})
+    return f"{counts[0]} to {counts[-1]} seeds" if len(counts) > 1 else f"{counts[0]} seeds"
 
 
 def fitted_words(parameters: Mapping[str, Any]) -> str:

@@ -150,7 +150,8 @@ def table_conditions(
         found[f"real-{key}"] = real(_own(parameters, "data", setting), names[key])
         found[f"learns-{key}"] = learns(curves[key], trivial[key], paper[key, "pmsfl"])
         found[f"converged-{key}"] = converged(curves[key], margin)
-        found[f"baseline-{key}"] = baseline(curves[key], drop, margin)
+        noisy = "splitfed_dp" in curves[key]
+        found[f"baseline-{key}"] = baseline(curves[key], drop, margin) if noisy else _NOT_RUN
         found[f"full-{key}"] = full_size(parameters, setting)
     return found
 
@@ -182,7 +183,7 @@ def table_orders(
         if key == "cifar100":
             found.alike("near-splitfed", {"PM-SFL - SplitFed": (pm, ends["splitfed"])})
         else:
-            rivals = [m for m in printed[key] if m not in ("pmsfl", "splitfed_dp")]
+            rivals = [m for m in printed[key] if m in ends and m not in ("pmsfl", "splitfed_dp")]
             pairs = {f"PM-SFL - {COLUMNS[m]}": (pm, ends[m]) for m in rivals}
             found.ahead(f"best-{key}", pairs)
         if key in _PERSONAL:
@@ -190,8 +191,9 @@ def table_orders(
             found.ahead(f"pm-below-standalone-{key}", {"Standalone - SplitFed-PM": pair})
             pair = (pm, ends["lg_fedavg"])
             found.ahead(f"beats-layerwise-{key}", {"PM-SFL - LG-FedAvg": pair})
-        pair = (ends["splitfed"], ends["splitfed_dp"])
-        found.ahead(f"noise-costs-{key}", {"SplitFed - SplitFed-DP": pair})
+        if "splitfed_dp" in ends:
+            pair = (ends["splitfed"], ends["splitfed_dp"])
+            found.ahead(f"noise-costs-{key}", {"SplitFed - SplitFed-DP": pair})
         pair = (ends["splitfed"], ends["standalone"])
         found.ahead(f"help-of-others-{key}", {"SplitFed - Standalone": pair})
         if SETTINGS[key].heterogeneous:
@@ -202,7 +204,7 @@ def table_orders(
                 pairs = {
                     f"{COLUMNS[m]}, one depth - mixed": (finals[plain][m], ends[m])
                     for m in printed[key]
-                    if m in printed[plain]
+                    if m in printed[plain] and m in ends and m in finals[plain]
                 }
                 found.ahead(f"mixed-hurts-{plain}", pairs)
     return {claim: _on_which_data(claim, answer) for claim, answer in found.answers().items()}

@@ -179,6 +179,27 @@ def test_table_1_with_other_seeds_and_settings(seeds, left_out):
     plt.close(fig)
 
 
+def test_table_1_without_noise_on_one_data_set_decides_nothing_about_noise_there():
+    missing = ("splitfed_dp", "lg_fedavg", tables.CONTROL)
+    papers = tables.accuracies(catalogue.figure("pmsfl/table1").claims)
+    printed = {k: [m for m in tables.COLUMNS if (k, m) in papers] for k in tables.SETTINGS}
+    found = {k: {m: curves(5) for m in tables.COLUMNS} for k in ("femnist", "mmhar")}
+    found["cifar100"] = {m: curves(3) for m in tables.COLUMNS if m not in missing}
+    ends = {k: {m: c[:, -1] for m, c in row.items()} for k, row in found.items()}
+    orders = training_verdicts.table_orders(ends, printed, 0.02)
+    assert {"near-splitfed", "help-of-others-cifar100", "noise-costs-femnist"} <= set(orders)
+    assert "noise-costs-cifar100" not in orders
+    names, trivial = dict.fromkeys(found, "records"), dict.fromkeys(found, 0.1)
+    parameters = catalogue.figure("pmsfl/table1").parameters("long")
+    met = training_verdicts.table_conditions(parameters, found, trivial, names, papers, 0.02)
+    assert met["baseline-cifar100"] == (False, "not run in this profile")
+    assert "splitfed" in met["converged-cifar100"][1].lower()
+    told = " ".join(stories.table1({"cifar100": ends["cifar100"]}, papers, met))
+    assert "SplitFed-DP was not run on these data" in told and "noise of SplitFed-DP" not in told
+    assert tables.seeds_in_words(ends) == "3 to 5 seeds"
+    assert tables.seeds_in_words({"mmhar": ends["mmhar"]}) == "5 seeds"
+
+
 def test_less_noise_is_told_where_it_is_run():
     """Caption and story name the noise of the extra row, and what it costs beside the paper's."""
     figure = catalogue.figure("pmsfl/table1")
@@ -282,7 +303,7 @@ def test_lists_of_another_length_and_a_single_seed_are_one_clear_error():
     ):
         tables.table_tasks(parameters | {"rounds": [10, 10]})
     with pytest.raises(ValueError, match="seeds must be"):
-        tables.table_tasks(parameters | {"seeds": 1})
+        tables.table_tasks(parameters | {"seeds": [2, 1, 2, 2]})
 
 
 def test_budgets_of_noise_are_not_free_for_what_the_paper_says_of_0_1():
