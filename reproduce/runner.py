@@ -158,8 +158,11 @@ class _Run:
             self.spare = max(1, cores() // jobs)
             self.display.start(len(todo), jobs)
             todo.sort(key=lambda order: -state.seconds(order.files))
-            for outcome in self._parallel(todo, jobs):
-                found[outcome.name] = outcome
+            try:
+                for outcome in self._parallel(todo, jobs):
+                    found[outcome.name] = outcome
+            finally:
+                self.workers.close()
         return [found[Destination(entry.id, profile).name] for entry, profile in wanted]
 
     def _profiles(self, entry: Figure) -> tuple[str, ...]:

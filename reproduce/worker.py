@@ -1,4 +1,4 @@
-"""The process that runs one notebook: `python -m reproduce.worker`, started by the runner.
+"""The process that runs one notebook: forked by `reproduce.forked`, or `python -m reproduce.worker`.
 
 It reads the order (one line of JSON) from its standard input and writes the outcome (one line of
 JSON) to its standard output. The input stays open: when it ends, the runner has died, and the
@@ -20,26 +20,32 @@ from typing import Any
 
 import psutil
 
+from reproduce.forked import GRAMMAR, WaitingKernel
 from reproduce.machine import peak_memory, read_line
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _SAMPLE = 0.2
 """Seconds between two looks at the memory."""
-_GRAMMAR = "rfc3987_syntax"
-"""A module that jsonschema uses where it is there, for texts that must be IRIs: no notebook has any.
-Its grammar takes longer to build than a small notebook takes to run."""
 
 
 def main() -> int:
-    """Run the ordered notebook; the outcome says whether it worked, so the exit code is 0."""
+    """Run the ordered notebook; the outcome says whether it worked, so the exit code is 0.
+
+    A forked worker gets its environment with the order, and forks its kernel.
+    """
     order = json.loads(read_line(0))
+    kernel = None
+    if "environment" in order:
+        os.environ.clear()
+        os.environ.update(order["environment"])
+        kernel = WaitingKernel()
     threading.Thread(target=_end_with_runner, daemon=True).start()
     signal.signal(signal.SIGTERM, lambda *_: end())
     outcome = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what papermill or the kernel prints belongs into the log
     memory = Memory()
     start = time.monotonic()
-    result = execute(order)
+    result = execute(order, kernel)
     result |= {"seconds": round(time.monotonic() - start, 1), "peak_mib": memory.peak()}
     print(json.dumps(result), file=outcome, flush=True)
     return 0
@@ -61,16 +67,20 @@ def _end_with_runner() -> None:
     end()
 
 
-def execute(order: Mapping[str, Any]) -> dict[str, Any]:
+def execute(order: Mapping[str, Any], kernel: WaitingKernel | None = None) -> dict[str, Any]:
     """Run a notebook with papermill; return `{"error": ""}` or what went wrong and where.
 
     Args:
         order: `notebook` and `output` (paths), `parameters` (by name).
+        kernel: what becomes the notebook's kernel; None: a process of its own.
     """
-    sys.modules.setdefault(_GRAMMAR, None)
+    sys.modules.setdefault(GRAMMAR, None)
     import papermill
+    from jupyter_client.provisioning import local_provisioner
     from nbclient.exceptions import DeadKernelError
 
+    if kernel is not None:
+        local_provisioner.launch_kernel = kernel.launch
     notebook = Path(order["notebook"])
     try:
         papermill.execute_notebook(

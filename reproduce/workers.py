@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from reproduce import paths
+from reproduce import forked, paths
 from reproduce.machine import python_path, same_output
 
 _GRACE = 5.0
@@ -55,9 +55,10 @@ class Workers:
 
     def __init__(self, lock: int) -> None:
         self.lock = lock
-        self._alive: set[subprocess.Popen[str]] = set()
+        self._alive: set[subprocess.Popen[str] | forked.Worker] = set()
         self._guard = threading.Lock()
         self._stopping = False
+        self._stem: forked.Stem | None = None
 
     def work(
         self, order: Mapping[str, Any], log: Path, environment: Mapping[str, str]
@@ -70,38 +71,65 @@ class Workers:
             environment: the worker's variables.
         """
         with open(log, "wb") as stream:
-            with self._guard:
-                if self._stopping:
-                    return {"error": "interrupted"}
-                worker = subprocess.Popen(
-                    [sys.executable, "-m", "reproduce.worker"],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=stream,
-                    env=dict(environment),
-                    text=True,
-                    start_new_session=True,
-                    pass_fds=(self.lock,),
-                )
-                self._alive.add(worker)
-            assert worker.stdin is not None and worker.stdout is not None
-            try:
-                with suppress(BrokenPipeError):
-                    worker.stdin.write(json.dumps(order) + "\n")
-                    worker.stdin.flush()
-                answer = worker.stdout.read()
-                code = worker.wait()
-            finally:
-                with self._guard:
-                    self._alive.discard(worker)
-                for pipe in (worker.stdin, worker.stdout):
-                    with suppress(OSError):
-                        pipe.close()
+            told, orders = os.pipe()
+            answers, outcome = os.pipe()
+            ends = (told, outcome, stream.fileno())
+            with open(orders, "w") as given, open(answers) as got:
+                try:
+                    with self._guard:
+                        if self._stopping:
+                            return {"error": "interrupted"}
+                        worker, order = self._start(ends, order, environment)
+                        self._alive.add(worker)
+                finally:
+                    os.close(told)
+                    os.close(outcome)
+                try:
+                    with suppress(BrokenPipeError):
+                        given.write(json.dumps(order) + "\n")
+                        given.flush()
+                    answer = got.read()
+                    code = worker.wait()
+                finally:
+                    with self._guard:
+                        self._alive.discard(worker)
         try:
             return json.loads(answer)
         except ValueError:
             how = f"signal {-code}" if code < 0 else f"exit code {code}"
             return {"error": f"the worker ended with {how}", "trace": _tail(log)}
+
+    def _start(
+        self, ends: tuple[int, int, int], order: Mapping[str, Any], environment: Mapping[str, str]
+    ) -> tuple[subprocess.Popen[str] | forked.Worker, Mapping[str, Any]]:
+        """A worker with these standard descriptors, forked where that can be done; and its order."""
+        if not forked.available():
+            stdin, stdout, stderr = ends
+            process = subprocess.Popen(
+                [sys.executable, "-m", "reproduce.worker"],
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
+                env=dict(environment),
+                text=True,
+                start_new_session=True,
+                pass_fds=(self.lock,),
+            )
+            return process, order
+        order = {**order, "environment": dict(environment)}
+        if self._stem is None:
+            self._stem = forked.Stem(environment)
+        try:
+            return self._stem.fork(*ends, self.lock), order
+        except OSError:  # it was killed, for want of memory say
+            self._stem.close()
+            self._stem = forked.Stem(environment)
+            return self._stem.fork(*ends, self.lock), order
+
+    def close(self) -> None:
+        """End what is kept between workers; call it when no more is to be started."""
+        if self._stem is not None:
+            self._stem.close()
 
     def stop(self) -> None:
         """End every worker and what it has started."""
@@ -113,11 +141,15 @@ class Workers:
                 worker.terminate()
         until = time.monotonic() + _GRACE
         for worker in alive:
-            try:
-                worker.wait(max(0.1, until - time.monotonic()))
-            except subprocess.TimeoutExpired:
+            while self._is_alive(worker) and time.monotonic() < until:
+                time.sleep(0.05)
+            if self._is_alive(worker):
                 with suppress(OSError):
                     os.killpg(worker.pid, signal.SIGKILL)
+
+    def _is_alive(self, worker: subprocess.Popen[str] | forked.Worker) -> bool:
+        with self._guard:
+            return worker in self._alive
 
 
 def _tail(log: Path, lines: int = 8) -> Sequence[str]:

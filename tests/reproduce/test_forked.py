@@ -1,0 +1,78 @@
+"""The process that has imported what notebooks need, and the workers that it forks."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+import workbooks
+from reproduce import forked, workers
+from reproduce.machine import python_path
+
+pytestmark = pytest.mark.skipif(not forked.available(), reason="workers are forked on Linux only")
+
+READ = "import os, sys; print(len(os.listdir('/proc/self/task')), *sorted(sys.modules))"
+
+
+@pytest.fixture
+def made(tmp_path):
+    """Two notebooks, the workers, and what a worker is called with."""
+    lock = os.open(tmp_path / "lock", os.O_CREAT | os.O_RDWR)
+    for name, cell in (("good", "1 + 1"), ("ends", "import os; os.kill(os.getppid(), 9)")):
+        rows = [("c1", "params", 'profile = "quick"'), ("c2", "code", cell)]
+        workbooks.write_notebook(tmp_path / f"{name}.ipynb", rows)
+    group = workers.Workers(lock)
+
+    def work(name):
+        order = {
+            "notebook": str(tmp_path / f"{name}.ipynb"),
+            "output": str(tmp_path / f"{name}.out.ipynb"),
+            "parameters": {"profile": "quick"},
+        }
+        return group.work(order, tmp_path / "log", dict(os.environ, PYTHONPATH=python_path()))
+
+    yield group, work
+    group.close()
+    os.close(lock)
+
+
+def test_what_is_imported_before_a_fork_leaves_one_thread_and_nothing_of_the_project():
+    imports = "; ".join(f"import {name}" for name in forked.PRELOADED)
+    variables = dict(
+        os.environ, MPLBACKEND=forked.INLINE, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1"
+    )
+    call = [sys.executable, "-c", f"{imports}; {READ}"]
+    done = subprocess.run(call, env=variables, capture_output=True, text=True, check=True)
+    threads, *names = done.stdout.split()
+    assert threads == "1"
+    assert not {name for name in names if name.partition(".")[0] in ("repro", "reproduce", "torch")}
+
+
+def test_workers_after_a_worker_and_the_process_that_forks_were_killed(made):
+    group, work = made
+    assert work("good")["error"] == ""
+    first = group._stem
+    answer = work("ends")  # the kernel kills its worker
+    assert answer["error"] == "the worker ended with signal 9"
+    assert work("good")["error"] == "" and group._stem is first
+    os.kill(first._process.pid, signal.SIGKILL)
+    first._process.wait()
+    assert work("good")["error"] == "" and group._stem is not first
+    with pytest.raises(OSError, match="descriptor"):
+        first.fork(0, 1, 2, group.lock)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_kernel_of_another_python_is_a_process_of_its_own():
+    waiting = forked.WaitingKernel()
+    other = waiting.launch([sys.executable, "-c", "pass"])
+    assert other.pid != waiting.pid and other.wait() == 0
+    assert waiting.poll() is None
+    with pytest.raises(subprocess.TimeoutExpired):
+        waiting.wait(0.05)
+    waiting.kill()
+    assert waiting.wait() == -signal.SIGKILL
+    waiting.terminate()  # nobody is left, and nothing happens
+    assert waiting.returncode == -signal.SIGKILL
