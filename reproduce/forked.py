@@ -230,11 +230,10 @@ class WaitingKernel:
 
         if self._order < 0 or tuple(cmd[:3]) != (sys.executable, *_LAUNCHER):
             return launch_kernel(list(cmd), **options)
-        variables = {**(options.get("env") or os.environ), "JPY_PARENT_PID": str(os.getpid())}
         order = {
             "argv": list(cmd[3:]),
             "folder": options.get("cwd") or os.getcwd(),
-            "environment": variables,
+            "environment": dict(options.get("env") or os.environ),
         }
         with os.fdopen(self._order, "w") as pipe:
             json.dump(order, pipe)
@@ -305,7 +304,9 @@ def _kernel(order: Mapping[str, Any]) -> int:
     os.chdir(order["folder"])
     for name in [n for n in sys.modules if n.partition(".")[0] in ("repro", "reproduce")]:
         del sys.modules[name]  # the kernel's own are those that the notebook imports
-    sys.argv = ["ipykernel_launcher.py", *order["argv"]]
+    # what JPY_PARENT_PID says to a kernel whose ipykernel is imported later: it ends with its worker
+    parent = f"--IPKernelApp.parent_handle={os.getppid()}"
+    sys.argv = ["ipykernel_launcher.py", *order["argv"], parent]
     from ipykernel import kernelapp
 
     try:

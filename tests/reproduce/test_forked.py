@@ -4,7 +4,9 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
+import psutil
 import pytest
 
 import workbooks
@@ -13,6 +15,7 @@ from reproduce.machine import python_path
 
 pytestmark = pytest.mark.skipif(not forked.available(), reason="workers are forked on Linux only")
 
+ENDS = "import os; open('kernel', 'w').write(str(os.getpid())); os.kill(os.getppid(), 9)"
 READ = "import os, sys; print(len(os.listdir('/proc/self/task')), *sorted(sys.modules))"
 
 
@@ -20,7 +23,7 @@ READ = "import os, sys; print(len(os.listdir('/proc/self/task')), *sorted(sys.mo
 def made(tmp_path):
     """Two notebooks, the workers, and what a worker is called with."""
     lock = os.open(tmp_path / "lock", os.O_CREAT | os.O_RDWR)
-    for name, cell in (("good", "1 + 1"), ("ends", "import os; os.kill(os.getppid(), 9)")):
+    for name, cell in (("good", "1 + 1"), ("ends", ENDS)):
         rows = [("c1", "params", 'profile = "quick"'), ("c2", "code", cell)]
         workbooks.write_notebook(tmp_path / f"{name}.ipynb", rows)
     group = workers.Workers(lock)
@@ -50,12 +53,17 @@ def test_what_is_imported_before_a_fork_leaves_one_thread_and_nothing_of_the_pro
     assert not {name for name in names if name.partition(".")[0] in ("repro", "reproduce", "torch")}
 
 
-def test_workers_after_a_worker_and_the_process_that_forks_were_killed(made):
+def test_workers_after_a_worker_and_the_process_that_forks_were_killed(made, tmp_path):
     group, work = made
     assert work("good")["error"] == ""
     first = group._stem
     answer = work("ends")  # the kernel kills its worker
     assert answer["error"] == "the worker ended with signal 9"
+    kernel = int((tmp_path / "kernel").read_text())
+    until = time.monotonic() + 60
+    while psutil.pid_exists(kernel):  # it looks for its worker once a second
+        assert time.monotonic() < until
+        time.sleep(0.05)
     assert work("good")["error"] == "" and group._stem is first
     os.kill(first._process.pid, signal.SIGKILL)
     first._process.wait()
