@@ -60,7 +60,7 @@ def accuracy_panels(
         axis.set_yticks(range(len(METHODS)), ["" if k else NAMES[m] for m in METHODS], fontsize=8)
         axis.set(title=f"({'cd'[k]}) {_SHORT[split]}, WOR", ylim=(len(METHODS) - 0.5, -0.5))
         axis.set(xlim=wide, xlabel="final test accuracy")
-        axis.xaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
+        axis.xaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0, symbol=" %"))
     _differences(below.add_subplot(), curves)
     handles = [
         Line2D([], [], **style.line(k), lw=1.6, ms=4.5, label=f"p = {x:g}") for k, x in enumerate(p)
@@ -113,7 +113,7 @@ def _against_rounds(
         last = float(final(accuracy).mean())
         ends[f"p = {x:g}: {100 * last:.1f}"] = last, style.line(k)["color"]
     ends[f"majority: {100 * majority:.1f}"] = majority, style.MUTED
-    axis.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
+    axis.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0, symbol=" %"))
     end_labels(axis, ends)
 
 

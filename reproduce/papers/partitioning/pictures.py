@@ -310,7 +310,7 @@ def noise_saved(
         )
         right.plot(*gain["lower"], "^-", color=black, lw=1.2, markersize=4, label="truth, bracket")
         log_ticks(right, "x")
-        right.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
+        right.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0, symbol=" %"))
         right.set_title("ε saved by balanced subsampling", fontsize=_SMALL + 0.5, loc="left")
         right.legend(fontsize=7.5, loc="best")
     axes[-1][0].set_xlabel("σ (units of the clip)", fontsize=9)

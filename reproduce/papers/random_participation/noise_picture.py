@@ -106,7 +106,7 @@ def noise_picture(
     axis.yaxis.set_visible(False)
     axis.spines["left"].set_visible(False)
     axis.grid(False, axis="y")
-    axis.xaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
+    axis.xaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0, symbol=" %"))
     axis.tick_params(labelsize=7)
     axis.set_xlabel("printed / needed σ", fontsize=7.5)
     return figure

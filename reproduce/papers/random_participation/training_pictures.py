@@ -67,7 +67,7 @@ def accuracy_picture(
     highest = max(trivial, *(float(np.max(curve)) for curve in runs.values()))
     top = min(1.0, 0.1 * math.ceil(10 * highest + 0.5))
     left.set(xlim=(0, x.max()), ylim=(0, top), xlabel="iteration", ylabel="test accuracy")
-    left.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
+    left.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0, symbol=" %"))
     seeds = len(next(iter(runs.values())))
     left.set_title(f"mean and one deviation of {seeds} seeds", fontsize=8.5)
     _differences(right, gaps, 100 * margin)
