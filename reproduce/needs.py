@@ -189,12 +189,13 @@ def _seconds(origin: Mapping[str, Any]) -> tuple[bool, float]:
 
 
 def _records() -> Iterator[dict[str, Any]]:
-    """Every record on this machine that can be read."""
+    """Every record on this machine that can be read, but those of runs on a GPU: they tell nothing of a core."""
     for folder in (paths.RUNS, paths.PUBLISHED):
         for path in sorted(folder.rglob("*.json")):
             try:
                 record = json.loads(path.read_text(encoding="utf-8"))
-                if "seconds" in record["provenance"] and "task" in record:
+                origin = record["provenance"]
+                if "seconds" in origin and "gpu" not in origin and "task" in record:
                     yield record
             except (OSError, ValueError, KeyError, TypeError):
                 continue

@@ -94,7 +94,9 @@ def _perform(task: Task) -> dict[str, Any]:
             start, computing = time.monotonic(), time.process_time()
             result = function(dict(task.config), task.seed)
             seconds, computing = time.monotonic() - start, time.process_time() - computing
+        on_gpu = {"gpu": gpu} if (gpu := _gpu()) and task.config.get("device") != "cpu" else {}
         origin = {
+            **on_gpu,
             "commit": provenance.commit(),
             "hardware": hardware(),
             "versions": provenance.versions(),
@@ -161,11 +163,17 @@ def hardware() -> str:
         with open("/proc/cpuinfo") as stream:
             models = [line for line in stream if line.startswith("model name")]
             name = models[0].partition(":")[2].strip() if models else name
-    text = f"{name}, {os.cpu_count()} cores, {platform.system()}"
+    return ", ".join(
+        [f"{name}, {os.cpu_count()} cores, {platform.system()}", *filter(None, [_gpu()])]
+    )
+
+
+def _gpu() -> str:
+    """The name of the GPU that torch uses; "" where there is none."""
     torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_available():
-        text += f", {torch.cuda.get_device_name(0)}"
-    return text
+    if torch is None or not torch.cuda.is_available():
+        return ""
+    return torch.cuda.get_device_name(0)
 
 
 # Several at a time --------------------------------------------------------------------------------

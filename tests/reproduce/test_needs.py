@@ -81,6 +81,16 @@ def test_seconds_of_waiting_do_not_count_where_those_of_computing_are_known(toys
     assert needs.of(run(1)).seconds == 90.0
 
 
+def test_runs_on_a_gpu_tell_nothing_of_a_core(toys):
+    origin = {"seconds": 0.1, "cpu_seconds": 0.1, "threads": 1}
+    records.store(run(1), {"value": 1}, {**origin, "gpu": "a fast one"})
+    forget()
+    assert needs.of(run(1)).source == "not measured"
+    records.store(run(1, seed=1), {"value": 1}, origin)
+    forget()
+    assert needs.of(run(1)) == needs.Need(0.1, 0.1, 0.0, False, "measured")
+
+
 def test_a_run_is_scaled_from_smaller_ones_of_its_kind(toys):
     """One second an operation, 100 MiB for the process, and 2 MiB for each x; half and twice for the error."""
     works(toys, "x", "x", "2.0 * x")
