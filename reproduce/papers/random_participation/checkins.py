@@ -7,15 +7,18 @@ Source: Balle, Kairouz, McMahan, Thakkar and Thakurta, "Privacy Amplification vi
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import elementwise
+from scipy.optimize import brentq, elementwise
 
 from repro._validate import in_unit, integer, probability_open
 from repro.accounting import GaussianMechanism, PoissonGaussian
 from repro.accounting.mechanism import Mechanism
 
-__all__ = ["checkin_readings", "random_checkins_epsilon"]
+__all__ = ["checkin_readings", "confirm_readings", "random_checkins_epsilon"]
 
 _LOCAL_EPSILON = np.geomspace(1e-3, 4.0, 400)
 """The points of the local randomizer's trade-off curve that are tried."""
@@ -102,15 +105,62 @@ def checkin_readings(
     Returns:
         Reading -> delta and epsilon where the bound says anything; both may be empty.
     """
-    sampled = PoissonGaussian(sigma, rate=q, sensitivity=clip)
-    tried = {
-        "one slot, local sampling": (sampled, 1),
-        "one slot, no local sampling": (GaussianMechanism(sigma, sensitivity=clip), 1),
-        "ten slots, local sampling": (sampled, 10),
-    }
     found = {}
-    for name, (local, slots) in tried.items():
+    for name, (local, slots) in _tried(sigma, q, clip).items():
         epsilon = random_checkins_epsilon(delta, local=local, check_in=p, slots=slots)
         says = np.isfinite(epsilon)
         found[name] = delta[says], epsilon[says]
     return found
+
+
+def confirm_readings(
+    readings: Mapping[str, tuple[NDArray[np.float64], NDArray[np.float64]]],
+    *,
+    sigma: float,
+    p: float,
+    q: float,
+    clip: float,
+) -> None:
+    """Refuse readings that contradict the theorem, read from its end; arguments as for `checkin_readings`.
+
+    Raises:
+        ArithmeticError: the theorem written out certifies less than an epsilon says, or more.
+    """
+    for name, (local, slots) in _tried(sigma, q, clip).items():
+        for delta, epsilon in zip(*readings[name], strict=True):
+            if epsilon > 0:
+                _confirm(float(delta), float(epsilon), local, p, slots)
+
+
+def _tried(sigma: float, q: float, clip: float) -> dict[str, tuple[Mechanism, int]]:
+    """Reading -> local randomizer and number of slots."""
+    sampled = PoissonGaussian(sigma, rate=q, sensitivity=clip)
+    return {
+        "one slot, local sampling": (sampled, 1),
+        "one slot, no local sampling": (GaussianMechanism(sigma, sensitivity=clip), 1),
+        "ten slots, local sampling": (sampled, 10),
+    }
+
+
+def _confirm(delta: float, epsilon: float, local: Mechanism, p0: float, m: int) -> None:
+    """Refuse an epsilon above 0 that is not the best: from it follows eps0, then delta1, then the delta0 allowed.
+
+    The local randomizer must be good enough for the eps0 of this epsilon, and not for one a step smaller.
+    """
+
+    def central(eps0: float) -> float:
+        wide = math.exp(8 * eps0)
+        drift = p0**2 * wide * (wide - 1) ** 2 / (2 * m)
+        return drift + p0 * (wide - 1) * math.sqrt(2 * wide * math.log(2 / delta) / m)
+
+    def certified(eps0: float) -> bool:
+        delta1 = delta / (2 * m * (math.exp(central(eps0)) + 1))
+        rounds = math.log(2 / delta1) / -math.log(1 - math.exp(-5 * eps0))
+        allowed = (1 - math.exp(-eps0)) * delta1 / (4 * math.exp(eps0) * (2 + rounds))
+        return float(local.delta(eps0)) <= allowed
+
+    first, second, last = _LOCAL_EPSILON[[0, 1, -1]]
+    eps0 = brentq(lambda x: central(x) - epsilon, 0.0, 1.01 * last)
+    better = eps0 * first / second
+    if not certified(eps0 * (1 + 1e-9)) or (better > 0.99 * first and certified(better)):
+        raise ArithmeticError(f"epsilon = {epsilon:.4g} is not the best at delta = {delta:.4g}")

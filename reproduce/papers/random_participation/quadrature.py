@@ -37,6 +37,9 @@ _STEPS = 120
 _REACH = 9.0
 """Standard deviations beyond the outermost mean at which the quadrature ends."""
 
+_LONGEST = 1.0
+"""The norm of a gradient after clipping, by which the record moves a mean to either side."""
+
 _COSINES = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 1.0)
 """Between the record's gradient and the others', in the pairs that `confirm` tries."""
 
@@ -87,8 +90,9 @@ def _line(d: int, q: float, sigma: float) -> tuple[NDArray, NDArray, NDArray, fl
     chances = binom.pmf(counts, d, q)
     kept = chances > 1e-18
     counts, chances = counts[kept], chances[kept]
-    low, high = min(-1.0, counts[0] - 1.0) - _REACH * sigma, counts[-1] + 1 + _REACH * sigma
-    z = np.linspace(low, high, int(_STEPS * (high - low) / min(sigma, 1.0)) + 2)
+    beyond = _LONGEST + _REACH * sigma
+    low, high = -beyond, counts.max() + beyond
+    z = np.linspace(low, high, int(_STEPS * (high - low) / min(sigma, _LONGEST)) + 2)
     return counts, chances, z, z[1] - z[0]
 
 

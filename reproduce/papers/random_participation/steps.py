@@ -84,7 +84,7 @@ def direction_steps(
         "add" with the record -v; "silence at v", its bound (step 1); "remove" with the record v (step 2); and
         "orthogonal", "remove" with a record across the line (step 3).
     """
-    alpha, others = np.exp(epsilon), np.stack([along, 0 * along], axis=1)
+    alpha, others = np.exp(epsilon), np.stack([along, np.zeros_like(along)], axis=1)
     record = np.array([np.cos(angle), np.sin(angle)])
     pair = client_pair(others, record, p, q)
     moved = [Mixture(law.weights, np.vstack([record, law.means[1:]])) for law in pair]

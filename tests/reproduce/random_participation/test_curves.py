@@ -4,7 +4,11 @@ import numpy as np
 import pytest
 
 from repro.accounting import PoissonGaussian
-from reproduce.papers.random_participation.checkins import random_checkins_epsilon
+from reproduce.papers.random_participation.checkins import (
+    checkin_readings,
+    confirm_readings,
+    random_checkins_epsilon,
+)
 from reproduce.papers.random_participation.curves import (
     departure,
     evaluate,
@@ -95,6 +99,18 @@ def test_random_checkins_agree_with_the_theorem_written_out():
         2 * wide * np.log(2 / delta) / m
     )
     assert 0 < found < theorem  # the local randomizer is well within eps0 = 0.01, delta0 -> 0
+
+
+@pytest.mark.parametrize("factor", [0.95, 1.05])
+def test_readings_of_random_checkins_are_confirmed_and_others_refused(factor):
+    setting = {"sigma": 3.0, "p": 0.1, "q": 0.1, "clip": 1.0}
+    readings = checkin_readings(np.array([0.05, 0.1, 0.3]), **setting)
+    confirm_readings(readings, **setting)
+    speaking = {name: pair for name, pair in readings.items() if pair[0].size}
+    assert len(speaking) == 2
+    for name, (delta, epsilon) in speaking.items():
+        with pytest.raises(ArithmeticError, match="is not the best at delta"):
+            confirm_readings(readings | {name: (delta, factor * epsilon)}, **setting)
 
 
 def test_random_checkins_reject_bad_input():
