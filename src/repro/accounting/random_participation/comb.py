@@ -103,12 +103,14 @@ def comb(
         d: number of records, >= 0.
         q: sampling rates, shape (n,).
         s: noise multipliers, shape (n,).
-        step: largest grid step, in units of the smallest s.
+        step: largest grid step, in units of the power of two below the smallest s, so that it is the same
+            whichever noise multipliers of an octave share the comb.
         reach: margin at both ends, in units of s.
         lightest: logarithm of the smallest binomial weight that is carried along; columns of counts
             that are lighter in every row are left out.
     """
     counts, log_b, tail = window(d, q)
+    unit = step * 2.0 ** np.floor(np.log2(np.min(s)) + 1e-9)  # rounding must not change the octave
     kept = np.flatnonzero(np.any(log_b > lightest, axis=0))
     columns = slice(kept[0], kept[-1] + 1)
     weights = np.exp(log_b)
@@ -118,8 +120,8 @@ def comb(
     return Comb(
         counts[:, columns][:, 0],
         weights[:, columns],
-        int(np.ceil(1 / (step * np.min(s)))),
-        max(1, int(step * np.min(s))),
+        int(np.ceil(1 / unit)),
+        max(1, int(unit)),
         int(np.ceil(reach * np.max(s))) + 1,
         dropped,
     )

@@ -322,7 +322,7 @@ def _blocks(epsilon, s, p, q, d: int, direction: str, step: float, lightest: flo
 
 def _groups(s: np.ndarray, d: int, cell: float) -> list[slice]:
     """Runs of the sorted noise multipliers that share one grid: alike in size, and few enough."""
-    octave = np.floor(np.log2(s))
+    octave = np.floor(np.log2(s) + 1e-9)  # as in `comb`
     cuts = [0, *(np.flatnonzero(np.diff(octave)) + 1), s.size]
     groups = []
     for start, stop in zip(cuts, cuts[1:], strict=False):
