@@ -66,7 +66,7 @@ def ordered(curves: Curves) -> bool:
 
 def insignificant(significant: float) -> str:
     """Why a fall does not count."""
-    return f"the gain is smaller than {significant:.0%}, which we call significant"
+    return f"the gain is smaller than {100 * significant:.0f} %, which we call significant"
 
 
 def less_epsilon(curves: Curves, significant: float) -> Finding:
@@ -74,7 +74,7 @@ def less_epsilon(curves: Curves, significant: float) -> Finding:
     fall, truth = (smallest_fall(curves, method) for method in ("paper", "upper"))
     return Finding(
         fall >= significant and truth >= significant,
-        f"ε falls by at least {fall:.1%} as accounted, {truth:.1%} in truth",
+        f"ε falls by at least {100 * fall:.1f} % as accounted, {100 * truth:.1f} % in truth",
         insignificant(significant),
     )
 
@@ -86,7 +86,7 @@ def less_noise(rounds: Sequence[int], curves: Curves, significant: float) -> Fin
     rising = all(bool(np.all(np.diff(c["paper"][ascending]) > 0)) for c in curves.values())
     return Finding(
         rising and min(fall, truth) >= significant,
-        f"at least {fall:.1%} less noise at equal rounds as accounted, {truth:.1%} in truth",
+        f"at least {100 * fall:.1f} % less noise at equal rounds as accounted, {100 * truth:.1f} % in truth",
         insignificant(significant) if rising else "more rounds do not always need more noise",
     )
 
@@ -124,8 +124,8 @@ def same_noise(noise: Mapping[str, float], near: float) -> Finding:
     return Finding(
         abs(apart) <= near,
         f"σ for (8, 10⁻⁵): balanced {noise['balanced']:.3f}, Poisson {noise['Poisson']:.3f}, "
-        f"{apart:+.2%}",
-        f"the noise differs by more than {near:.0%}",
+        f"{100 * apart:+.2f} %",
+        f"the noise differs by more than {100 * near:.0f} %",
     )
 
 
@@ -283,8 +283,8 @@ def less_epsilon_balanced(curves: Curves) -> Finding:
     truly = 1 - _ratio(balanced["upper"], poisson["lower"])
     return Finding(
         bool(np.all(saved > 0) and np.all(truly > 0)),
-        f"ε is smaller by {saved.min():.1%} to {saved.max():.1%} as accounted, "
-        f"{truly.min():.1%} to {truly.max():.1%} in truth",
+        f"ε is smaller by {100 * saved.min():.1f} % to {100 * saved.max():.1f} % as accounted, "
+        f"{100 * truly.min():.1f} % to {100 * truly.max():.1f} % in truth",
         "the true curves cross",
     )
 
@@ -312,9 +312,9 @@ def nearly_identical(curves: Curves, near: float, largest: float) -> Finding:
     apart, used = np.abs(share), np.asarray(epsilon) <= largest
     if not np.any(used):
         return Finding(False, f"no ε of the axis is up to {largest:g}", "nothing to compare")
-    beyond = "" if np.all(used) else f", by up to {apart.max():.1%} beyond"
+    beyond = "" if np.all(used) else f", by up to {100 * apart.max():.1f} % beyond"
     return Finding(
         bool(apart[used].max() <= near),
-        f"as accounted ε differs by up to {apart[used].max():.1%} where it is at most {largest:g}{beyond}",
-        f"the Rényi curves are more than {near:.0%} apart",
+        f"as accounted ε differs by up to {100 * apart[used].max():.1f} % where it is at most {largest:g}{beyond}",
+        f"the Rényi curves are more than {100 * near:.0f} % apart",
     )

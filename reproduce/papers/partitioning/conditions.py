@@ -62,7 +62,7 @@ def look(
     start = float(np.mean([accuracy[row][:, 0].mean() for row in pretrained]))
     found["gains"] = _gains({row: finals[row] - accuracy[row][:, 0] for row in pretrained})
     found["start"] = Found(
-        _START[0] <= start <= _START[1], f"the pretrained network has {start:.1%}"
+        _START[0] <= start <= _START[1], f"the pretrained network has {100 * start:.1f} %"
     )
     return found
 
@@ -85,8 +85,8 @@ def _learns(
     goal = max(printed.values()) / 100 / 2
     return Found(
         bool(low > trivial and means[best] >= goal),
-        f"{best.replace('_', ' ')} {means[best]:.1%}, most frequent class {trivial:.1%}, half of the "
-        f"paper's best {goal:.1%}",
+        f"{best.replace('_', ' ')} {100 * means[best]:.1f} %, most frequent class {100 * trivial:.1f} %, half of the "
+        f"paper's best {100 * goal:.1f} %",
     )
 
 

@@ -87,7 +87,7 @@ def same_noise(noise: Mapping[str, float], alpha: NDArray, curves: Curves) -> St
     return (
         "For a large T the noise for the same guarantee is almost identical.",
         f"For (8, 10⁻⁵) balanced subsampling needs σ = {noise['balanced']:.3f} and Poisson subsampling "
-        f"{noise['Poisson']:.3f}, {abs(apart):.2%} apart. The curves themselves are not identical: "
+        f"{noise['Poisson']:.3f}, {100 * abs(apart):.2f} % apart. The curves themselves are not identical: "
         f"bound (3) is {ratio['paper'].min():.2f} to {ratio['paper'].max():.2f} of Poisson's, the "
         f"divergence itself {ratio['lower'].min():.2f} to {ratio['upper'].max():.2f}.",
         "Small orders decide the noise at such a guarantee, and there the curves are close "

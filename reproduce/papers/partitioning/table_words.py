@@ -137,7 +137,7 @@ def table_story(
         d = max(submodels)
         share = 1 - sigma[f"amplification_{d}"] / sigma[f"baseline_{d}"]
         cost = 100 * float(np.mean(finals[f"clipped_{d}"] - finals[f"baseline_{d}"]))
-        why += f" With {d} submodels amplification saves {share:.0%} of it"
+        why += f" With {d} submodels amplification saves {100 * share:.0f} % of it"
         why += (
             f", which can win back only a part of the {cost:.1f} points that the noise costs the baseline "
             "here."

@@ -187,12 +187,12 @@ def _accuracy_curves(
     for k, name in enumerate(named):
         style.mean_and_spread(ax, evaluated, accuracy[name], k)
         last, colour = float(accuracy[name][:, -1].mean()), style.PALETTE[k]
-        words = f"{labels[name]}: {last:.0%}"
+        words = f"{labels[name]}: {100 * last:.0f} %"
         if name in papers:
             ring = {"markerfacecolor": "none", "markeredgecolor": colour, "markersize": 7}
             mark = style.line(k)["marker"]
             ax.plot(1.02 * evaluated[-1], papers[name], mark, clip_on=False, **ring)
-            words += f" (paper: {papers[name]:.0%})"
+            words += f" (paper: {100 * papers[name]:.0f} %)"
         ends[words] = last, colour
     alone = float(accuracy[CONTROL][:, -1].mean())
     for words, height, colour, dash in (
@@ -200,7 +200,7 @@ def _accuracy_curves(
         ("own majority", trivial, style.MUTED, style.DASHES[2]),
     ):
         ax.axhline(height, color=colour, linestyle=dash)
-        ends[f"{words}: {height:.0%}"] = height, colour
+        ends[f"{words}: {100 * height:.0f} %"] = height, colour
     top = max(c.max() for c in (*accuracy.values(), np.array([*papers.values()])))
     ax.set(xlabel="round", ylabel="test accuracy", xlim=(0, 1.04 * evaluated[-1]))
     ax.set_ylim(0, 1.08 * top)

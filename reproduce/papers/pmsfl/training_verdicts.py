@@ -272,11 +272,11 @@ def masks_frozen(
     stuck = float(frozen["shared, not kept"][:, -1].mean())
     return (
         stuck > 0,
-        f"nothing in Algorithm 1 keeps them there: after {len(drift) - 1} rounds {stuck:.0%} of the "
-        f"probabilities are exactly 0 or 1 without personal masks (drift alone: {drift[-1]:.0%}; "
-        f"with the paper's 10 participants {papers_drift:.0%} after 50 of its 1,000 rounds), "
-        f"{frozen['not kept'][:, -1].mean():.0%} with; clipped at c = {floor:g}: "
-        f"{frozen['pmsfl'][:, -1].max():.0%}; accuracy without clipping minus with: "
+        f"nothing in Algorithm 1 keeps them there: after {len(drift) - 1} rounds {100 * stuck:.0f} % of the "
+        f"probabilities are exactly 0 or 1 without personal masks (drift alone: {100 * drift[-1]:.0f} %; "
+        f"with the paper's 10 participants {100 * papers_drift:.0f} % after 50 of its 1,000 rounds), "
+        f"{100 * frozen['not kept'][:, -1].mean():.0f} % with; clipped at c = {floor:g}: "
+        f"{100 * frozen['pmsfl'][:, -1].max():.0f} %; accuracy without clipping minus with: "
         f"{interval(ends['shared, not kept'] - ends['shared']).text()} points (none personal)",
         "averages of bits reach 0 and 1, where the score is infinite and its gradient zero; "
         "clients have to clip",

@@ -151,7 +151,7 @@ def noise_story(
     return (
         f"With σ = {listed(stated)} the scheme is ({decimal(target['epsilon'])}, "
         f"{decimal(target['delta'])})-DP in each iteration; WCS and OLS need more.",
-        f"Of the four levels of WCS and OLS, {len(ratios)} come out within {apart:.1%}{low}. Of the scheme, "
+        f"Of the four levels of WCS and OLS, {len(ratios)} come out within {100 * apart:.1f} %{low}. Of the scheme, "
         f"{'; '.join(parts)}.",
         f"The printed Theorem 4.1 does not give these levels either: it asks for {listed(asked)}. None of the "
         "readings tried below gives them. For large clients the theorem cannot be right, because many collinear "

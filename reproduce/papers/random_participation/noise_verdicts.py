@@ -114,7 +114,7 @@ def baseline_guarantees(
         ratio <= 1 + rounding,
         f"delta is at most {ratio:.3f} times the target; the printed levels are {_below(rows, levels)} "
         "below the exact ones",
-        f"the printed {stated:g} for {baseline} is {1 - stated / needed:.1%} below {needed:.5g}, and "
+        f"the printed {stated:g} for {baseline} is {100 * (1 - stated / needed):.1f} % below {needed:.5g}, and "
         "delta falls steeply with sigma",
     )
 
@@ -124,4 +124,4 @@ def _below(rows: Mapping[tuple[str, str], Mapping[str, float]], levels: Numbers)
     short = [
         1 - row["sigma, printed"] / levels[name][baseline] for (name, baseline), row in rows.items()
     ]
-    return f"{min(short):.2%} to {max(short):.2%}"
+    return f"{100 * min(short):.2f} % to {100 * max(short):.2f} %"

@@ -29,7 +29,7 @@ def below_cs(curves: Curves) -> str:
     under = [d for d, share in shares.items() if share]
     if not under:
         return "it stays above central sampling (CS)"
-    rare = [f"d = {d} at {shares[d]:.0%} of the points" for d in under if shares[d] < _RARE]
+    rare = [f"d = {d} at {100 * shares[d]:.0f} % of the points" for d in under if shares[d] < _RARE]
     seldom = f" ({listed(rare)} only)" if rare else ""
     return (
         f"for d = {listed(under)} it falls below central sampling (CS){seldom}, which is impossible"
@@ -74,7 +74,9 @@ def corridor_story(curves: Curves, quantity: str) -> Story:
         if not np.isnan(share).all() and not np.isnan(top).all()
     ]
     if places:
-        ways = [f"{label} lies {low:.0%} to {high:.0%}" for label, low, high in places]
+        ways = [
+            f"{label} lies {100 * low:.0f} % to {100 * high:.0f} %" for label, low, high in places
+        ]
         found += f"; of the way from CS to WCS (logarithmic), {listed(ways)}"
         found += (
             ", where d counts the other records of the client; its only record (d = 0) lies on CS"

@@ -107,8 +107,8 @@ def conditions(book: Workbook, runs: Runs, results: list[Mapping[str, Any]]) -> 
     book.condition(
         "learns",
         best > trivial + margin and best >= end["non_private"] / 2,
-        f"best private curve {best:.1%}, most frequent class {trivial:.1%}, not private "
-        f"{end['non_private']:.1%}",
+        f"best private curve {100 * best:.1f} %, most frequent class {100 * trivial:.1f} %, not private "
+        f"{100 * end['non_private']:.1f} %",
     )
     swap, gain = _exchange(runs), _gain(runs)
     book.condition(

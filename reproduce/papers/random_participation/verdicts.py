@@ -98,7 +98,7 @@ def near_cs(
             book.statement(claim, True, _COINCIDE)
             return
         found.append(bool(np.nanmax(upper) <= near))
-        told.append(f"{name}: {np.nanmin(lower):.0%} to {np.nanmax(upper):.0%}")
+        told.append(f"{name}: {100 * np.nanmin(lower):.0f} % to {100 * np.nanmax(upper):.0f} %")
     book.statement(
         claim,
         any(found),
@@ -139,7 +139,7 @@ def near_wcs(
     book.statement(
         claim,
         bool(np.nanmin(share) >= 1 - near),
-        f"at least {np.nanmin(share):.1%} of the way from CS to WCS",
+        f"at least {100 * np.nanmin(share):.1f} % of the way from CS to WCS",
         f"at {name} = {grid[np.nanargmin(share)]:.3g} the {drawn:g} other records that a "
         "participating client draws on average do not disclose that it takes part",
     )

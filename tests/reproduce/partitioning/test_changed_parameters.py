@@ -62,7 +62,7 @@ def test_figures_1_and_5(sigma, submodels, rate):
     assert np.isfinite(list(bracket_width(curves).values())).all()
     assert isinstance(claims.ordered(curves), bool)
     if submodels in ([], [1]):
-        assert not finding.holds and "at least 0.0% as accounted" in finding.ours
+        assert not finding.holds and "at least 0.0 % as accounted" in finding.ours
 
 
 def test_figure_6_with_other_rounds_and_one_submodel_number():

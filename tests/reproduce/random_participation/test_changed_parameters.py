@@ -215,7 +215,7 @@ def test_reasons_of_section_6_speak_of_the_numbers_at_hand():
     rows = noise()
     assert "below the certified lower bound 1.2" in rows["small-scheme"]["reason"]
     assert "no reading of the theorem tried above gives 0.646" in rows["large-scheme"]["reason"]
-    assert "for OLS is 0.4% below" in rows["baseline-guarantees"]["reason"]
+    assert "for OLS is 0.4 % below" in rows["baseline-guarantees"]["reason"]
     assert "that of the reading 'a'" in noise((1.065, 3.0))["small-scheme"]["reason"]
 
 
