@@ -78,7 +78,8 @@ def figure4(
     )
     found = (
         f"On {conditions['cifar'][1]}, PM-SFL minus SplitFed is {gap.text()} points; binary masks save "
-        f"{100 * saved:.0f} % of what a client uploads of the paper's network and {100 * whole:.1f} % of all bytes of its round."
+        f"{100 * saved:.0f} % of what a client uploads of the paper's network and {100 * whole:.1f} % of all bytes "
+        "of its round."
     )
     why = (
         "The activations of a round are a hundred times larger than the weights, and no mask shrinks "
