@@ -182,7 +182,7 @@ class Release(Risks):
         """
         reach, now = start, float(self.delta(start))
         # Where the first delta is very small already, the losses may be rare instead of small.
-        fallen = now if now >= _SMALL or self.delta(_FAR) > now * (1 - 1e-6) else now / 2
+        fallen = now if now >= _SMALL else (now + float(self.delta(_FAR))) / 2
         while now > rare:
             reach, before, now = 2 * reach, now, float(self.delta(2 * reach))
             if before < _SMALL and fallen >= now > before * (1 - 1e-6):
