@@ -116,3 +116,39 @@ def test_composed_laplace_agrees_with_dp_accounting():
     reference = pld_lib.from_laplace_mechanism(10.0, value_discretization_interval=1e-4)
     expected = reference.self_compose(1218).get_epsilon_for_delta(1e-5)
     assert theory.total_epsilon(0.1, 1218, delta=1e-5) == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("pure", [3e4, 5e7, 1e12])
+def test_many_clients_with_next_to_no_noise_hide_nothing_at_tiny_epsilons(pure):
+    """Delta was 7e-29 or 1/2: by rounding the search for the worst output had no sign change, and took the far end."""
+    count, epsilon = 10_000, np.array([0.0, 1e-12, 1e-9, 1e-6, 0.01, 8.0])
+    mechanism = SummedLaplace(1.0, clients=count, sensitivity=pure)
+    delta = [mechanism.delta(e) for e in epsilon]
+    # Either side of pure / 2 is an event; by Chebyshev's inequality the wrong one is as rare as this.
+    rare = 2 * count / (pure / 2) ** 2
+    assert np.all(delta >= 1 - (1 + np.exp(epsilon)) * rare)
+    assert np.all(np.diff(delta) <= 1e-15)
+
+
+@pytest.mark.parametrize("count", [2, 10, 100])
+def test_a_tiny_shift_by_exact_sums(count):
+    """The two tails cancelled: with 100 clients five digits were left."""
+    with mp.workdps(50):
+        shift, epsilon = mp.mpf(1e-9), mp.mpf(1e-13)
+        rate = [mp.binomial(count - 1 + k, k) / mp.mpf(2) ** (count + k) for k in range(count)]
+        density = [rate[count - 1 - j] / mp.factorial(j) for j in range(count)][::-1]
+        tail = [sum(rate[: count - j]) / mp.factorial(j) for j in range(count)][::-1]
+        outer = lambda c, x: mp.polyval(c, abs(x)) * mp.exp(-abs(x))  # noqa: E731
+        log_ratio = lambda x: mp.log(outer(density, x - shift) / outer(density, x))  # noqa: E731
+        x = mp.findroot(lambda x: log_ratio(x) - epsilon, (shift / 2, 3 * count), solver="anderson")
+        above = lambda x: outer(tail, x) if x >= 0 else 1 - outer(tail, x)  # noqa: E731
+        expected = above(x - shift) - mp.exp(epsilon) * above(x)
+    mechanism = SummedLaplace(1.0, clients=count, sensitivity=1e-9)
+    assert mechanism.delta(1e-13) == pytest.approx(float(expected), rel=1e-9, abs=0)
+
+
+def test_delta_of_a_tiny_shift_falls_as_it_must():
+    """It rose by 3e-12, the rounding of two tails. At loss 0 its slope is minus the chance of half of all outputs."""
+    at_0, later = SummedLaplace(1.0, clients=10_000, sensitivity=1e-6).delta([0.0, 1e-12])
+    assert at_0 == pytest.approx(1e-6 * np.exp(log_density(0.0, 10_000)), rel=1e-9)
+    assert at_0 - later == pytest.approx(0.5e-12, rel=1e-3)

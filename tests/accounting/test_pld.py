@@ -12,7 +12,7 @@ from dp_accounting.pld import pld_pmf
 import repro.accounting
 from repro.accounting import PoissonGaussian
 from repro.accounting._losses import profile, threshold
-from repro.accounting._pld import losses, one_sided, self_compositions
+from repro.accounting._pld import losses, mixed, one_sided, self_compositions
 from repro.accounting.mspafl.round import AveragedUploads
 
 PRIVATE = re.compile(
@@ -73,3 +73,19 @@ def test_many_compositions_are_those_of_the_library(method):
             assert ours.mass.sum() == pytest.approx(theirs.mass.sum(), abs=1e-13)
     with pytest.raises(ValueError, match="count"):
         next(self_compositions(side, [0]))
+
+
+@pytest.mark.parametrize("up", [True, False])
+def test_a_mixture_with_losses_too_far_away_for_memory(up):
+    near = pld_pmf.DensePLDPmf(0.5, 2, np.array([0.3, 0.6]), 0.1, up)
+    kept = losses(mixed(near, 0.25))
+    assert kept.first == 0 and kept.infinite == 0.025
+    assert kept.mass == pytest.approx([0.75, 0, 0.075, 0.15])
+    for place in (-(10**12), 10**12):
+        far = pld_pmf.DensePLDPmf(1e-12, place, np.array([0.3, 0.6]), 0.1, up)
+        kept = losses(mixed(far, 0.25))
+        assert kept.mass.size < 10**7
+        # Upwards nothing is lost; downwards what lies far below is given away.
+        lost = 0.225 if place < 0 and not up else 0.0
+        assert kept.mass.sum() + kept.infinite == pytest.approx(1 - lost)
+        assert kept.mass[-kept.first] == pytest.approx(0.75)

@@ -28,6 +28,7 @@ __all__ = [
     "filled",
     "from_places",
     "losses",
+    "mixed",
     "on_grid",
     "one_sided",
     "powers",
@@ -144,6 +145,17 @@ def _nearer(
         return np.maximum(place[~beyond], -_FARTHEST), weight[~beyond], infinite
     kept = place >= -_FARTHEST
     return np.minimum(place[kept], _FARTHEST), weight[kept], infinite
+
+
+def mixed(pmf: pld_pmf.PLDPmf, share: float) -> pld_pmf.PLDPmf:
+    """These losses with probability `share`, in [0, 1], and 0 otherwise; as `losses`, few enough for memory."""
+    interval, first, mass, infinite = losses(pmf)
+    place, mass = np.append(first + np.arange(mass.size), 0), np.append(share * mass, 1 - share)
+    infinite *= share
+    if place.max() - place.min() > 4 * _FARTHEST:
+        place, mass, infinite = _nearer(place, mass, infinite, rounded_up(pmf))
+    dense = np.bincount(place - place.min(), mass)
+    return pld_pmf.DensePLDPmf(interval, int(place.min()), dense, infinite, rounded_up(pmf))
 
 
 def from_places(

@@ -24,6 +24,7 @@ DIRECTIONS = ("add", "remove", "both")
 _FINE = 1 / 1000  # of a typical loss: spacing of the losses of an explicit pair
 _MOST_LOSSES = 2e5
 _RARE = 1e-15  # delta at which a loss is too rare to matter for the spacing
+_FAR = 1e24  # beyond all losses
 _SMALL = 1e-9  # delta below which one that no longer falls is a constant part of the bound
 
 
@@ -180,8 +181,10 @@ class Release(Risks):
             rare: > 0.
         """
         reach, now = start, float(self.delta(start))
+        fallen = now if now >= _SMALL else (now + float(self.delta(_FAR))) / 2
         while now > rare:
             reach, before, now = 2 * reach, now, float(self.delta(2 * reach))
-            if before < _SMALL and now > before * (1 - 1e-6):
+            flat = before < _SMALL and now > before * (1 - 1e-6)
+            if flat and (now <= fallen or reach > 1e4):  # not fallen: losses are rare, or immense
                 break
         return reach

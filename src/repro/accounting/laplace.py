@@ -13,15 +13,13 @@ from scipy.special import expit
 from repro._validate import integer, positive
 from repro.accounting._discretise import optimistic
 from repro.accounting._gaussian import log_diff, log_sum
-from repro.accounting._laplace_sums import largest_loss, log_density, log_tail, loss_point
+from repro.accounting._laplace_sums import largest_loss, log_density, log_gain, log_tail, loss_point
 from repro.accounting.mechanism import Mechanism, frozen_fields
 
 __all__ = ["SummedLaplace", "log_pure_profile"]
 
 _NODES = 120
-_MOST_TERMS = (
-    10**7
-)  # cells of a lower bound, to either side of loss 0, times the terms of each edge
+_MOST_TERMS = 10**7  # cells of a lower bound, to either side of loss 0, times the terms of an edge
 _LEAST_CELLS = 4000
 _OVERFLOW = 700.0  # a loss whose exponential is about the largest double
 _UNDERFLOW = 1e-250  # less than rounding loses; dp-accounting divides by masses
@@ -85,8 +83,7 @@ class SummedLaplace(Mechanism):
         result = np.full(epsilon.shape, -np.inf)
         some = epsilon < shift
         e, v = epsilon[some], shift[some]
-        x = loss_point(e, v, self.clients)
-        result[some] = log_diff(log_tail(x - v, self.clients), e + log_tail(x, self.clients))
+        result[some] = log_gain(e, loss_point(e, v, self.clients), v, self.clients)
         return result
 
     def renyi(self, alpha: np.ndarray, direction: str, method: str) -> np.ndarray:

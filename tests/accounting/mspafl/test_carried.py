@@ -141,3 +141,15 @@ def test_bad_input(changed, message):
 def test_no_printed_formula():
     with pytest.raises(ValueError, match="method must be 'upper' or 'lower' for CarriedRun"):
         SERVER.delta(1.0, method="paper")
+
+
+def test_a_record_that_is_hardly_ever_drawn_has_small_losses_all_the_same():
+    """A delta of 1e-10 at every small loss was taken for a constant: a grid of 10^-12, and 4.6 TiB."""
+    run = CarriedRun(0.03, rounds=10_000, p=1e-12, q=0.999, clip=1e-3)
+    # One upload uses the record, if any: total variation of two Gaussians 1 / 15 apart.
+    expected = 1e4 * 1e-12 * 0.999 * (2 * norm.cdf(1 / 30) - 1)
+    low, high = (run.advantage(method=m) for m in ("lower", "upper"))
+    assert 0.999 * expected < low <= expected <= high < 1.001 * expected
+    low, high = (run.tpr_at_fpr(0.01, method=m) for m in ("lower", "upper"))
+    assert 0.98 * expected < low - 0.01 <= high - 0.01 < 1.01 * expected
+    assert 0 < run.gdp_mu(method="lower") <= run.gdp_mu()

@@ -70,3 +70,28 @@ def test_lower_never_exceeds_upper(direction):
         low, high = (ratio.log_delta(epsilon, direction, m) for m in ("lower", "upper"))
         assert np.all(low <= high)
         assert np.all(high <= 1e-12)
+
+
+@pytest.mark.parametrize("sigma, size, k", [(0.3, 300, 2), (1.0, 100, 10)])
+def test_lower_bounds_from_0_on_are_those_of_their_direction(sigma, size, k):
+    """An array that started at 0 took the bounds of "remove" for "add": 0.01 above the upper bound."""
+    mechanism = BalancedIterationSubsampling(sigma, iterations=size, participations=k)
+    epsilon = np.array([0.0, 1e-3, 0.03, 0.1, 0.3, 1.0])
+    low, high = (mechanism.delta(epsilon, method=m, direction="add") for m in ("lower", "upper"))
+    assert np.all(low <= high) and np.all(np.diff(low) < 0)
+    alone = [mechanism.delta(e, method="lower", direction="add") for e in epsilon]
+    assert low == pytest.approx(alone, rel=1e-4)
+
+
+def test_few_of_very_many_iterations_with_a_large_ratio():
+    """At 0 the lower bound was 0.4489, and 0.4634 at 0.01: single large ratios lie outside the window of the sum."""
+    mechanism = BalancedIterationSubsampling(0.3, iterations=10_000, participations=3)
+    # The mean of (1 - exp(epsilon) L)_+ over 30,000 samples of L = e_3(X) / C(T, 3), with a deviation of 0.0018.
+    sampled = {0.0: 0.4660, 0.01: 0.4626, 1.0: 0.1405}
+    low = [mechanism.delta(e, method="lower", direction="add") for e in sampled]
+    assert low == pytest.approx(list(sampled.values()), abs=0.004)
+    for way in ("add", "remove"):
+        close = [
+            mechanism.delta(e, method="lower", direction=way) for e in (0.0, 1e-12, 1e-6, 0.01)
+        ]
+        assert np.all(np.diff(close) <= 1e-15)

@@ -29,7 +29,6 @@ from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
-from dp_accounting.pld import privacy_loss_distribution as pld_lib
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 from scipy.special import ndtr
 from scipy.stats import binom
@@ -38,6 +37,7 @@ from repro._validate import flag, in_unit, integer, positive
 from repro.accounting._binomial import window
 from repro.accounting._discretise import optimistic
 from repro.accounting._gaussian import log_expm1, log_shift_divergence, log_sum
+from repro.accounting._pld import mixed, one_sided
 from repro.accounting.gaussian import PoissonGaussian
 from repro.accounting.mechanism import Mechanism, frozen_fields
 
@@ -186,8 +186,8 @@ class AveragedUploads(Mechanism):
             return super().losses(method, interval)
         if self.clients == 1 and self.p > 0:
             upload = PoissonGaussian(self.sigma, rate=self.q, sensitivity=2 * self.clip)
-            nothing = pld_lib.identity(interval, pessimistic_estimate=False)
-            return upload.losses(method, interval).compute_mixture(nothing, self.p)
+            pair = one_sided(upload.losses(method, interval))
+            return PrivacyLossDistribution(*(mixed(side, float(self.p)) for side in pair))
         with_record, without = _cells(
             float(2 * self.clip / self.sigma), self.p, self.q, self.clients, self._open
         )

@@ -58,11 +58,8 @@ _MOST_CELLS = 2**24  # of the law of W, for memory and time: seconds and half a 
 _MOST_CLIENTS = 10**8  # their numbers are summed over, a few times the square root of them
 _TAILS = np.geomspace(1e-9, 0.5, 250)
 _LARGEST = 400.0  # epsilon
-_CELL, _REACH, _FAR = (
-    1 / 14,
-    8.0,
-    40.0,
-)  # of cells, in standard deviations: width, margin, largest mean
+_CELL, _REACH, _FAR = 1 / 14, 8.0, 40.0
+"""Of cells, in standard deviations: width, margin, largest mean."""
 
 
 def run_epsilon(

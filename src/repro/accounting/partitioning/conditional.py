@@ -147,27 +147,21 @@ class _Lower:
         miss, log_miss = _normalised(lattice.without, (tau - 1) * lattice.step * index)
         window = Window(index, plain, size)
         s = lattice.step * window.outcomes
-        self.without = _bounds(window, [(plain, size)], index, size * log_plain - tau * s)
-        self.having = _bounds(
-            window,
-            [(hit, k), (miss, size - k)],
-            index,
-            k * log_hit + (size - k) * log_miss - (tau - 1) * s,
-        )
+        without = _bounds(window, [(plain, size)], index, size * log_plain - tau * s)
+        log_scale = k * log_hit + (size - k) * log_miss - (tau - 1) * s
+        having = _bounds(window, [(hit, k), (miss, size - k)], index, log_scale)
+        self.remove, self.add = _events(having, without), _events(without[:, ::-1], having[:, ::-1])
 
     def delta(self, log_strike: np.ndarray) -> np.ndarray:
-        """Lower bound on delta at each log t, shape (n,), all of one sign: negative ones are of "add"."""
-        first, second = self.having[0], self.without[1]
-        if log_strike[0] < 0:
-            first, second = self.without[0][::-1], self.having[1][::-1]
-        # Any event will do: the outcomes from some S on, or up to it.
-        first, second = (np.cumsum(x[::-1])[::-1] for x in (first, second))
-        some = np.isfinite(second) & (first > 0)
-        if not np.any(some):
-            return np.zeros(log_strike.shape)
+        """Lower bound on delta at each log t, shape (n,), of one sign but for zeros: negative ones are of "add"."""
+        # At 0 both directions are the same.
+        ways = [
+            x for x, sign in ((self.remove, 1), (self.add, -1)) if np.all(sign * log_strike >= 0)
+        ]
+        first, second = (np.hstack(pair) for pair in zip(*ways, strict=True))
         # Neighbouring events are hardly different, so that not all need to be tried.
-        step = 1 + np.count_nonzero(some) // 2000 if log_strike.size > 1 else 1
-        first, second = first[some][::step], second[some][::step]
+        step = 1 + first.shape[1] // 2000 if log_strike.size > 1 else 1
+        first, second = first[:, ::step].ravel(), second[:, ::step].ravel()
         found = np.empty(log_strike.shape)
         for start in range(0, log_strike.size, _CHUNK):
             part = slice(start, start + _CHUNK)
@@ -175,6 +169,20 @@ class _Lower:
                 gain = first - np.exp(np.abs(log_strike[part]))[:, None] * second
             found[part] = np.max(np.where(np.isnan(gain), 0.0, gain), axis=1, initial=0.0)
         return found
+
+
+def _events(first, second) -> tuple[np.ndarray, np.ndarray]:
+    """Chances of events, of the first law from below and of the second from above, shapes (2, n): any will do.
+
+    They are the outcomes from one on, and all but those before it: with what lies outside the window, where single
+    large X put S if few of many iterations are hit.
+    """
+    chance, against = (np.cumsum(x[::-1])[::-1] for x in (first[0], second[1]))
+    least, most = (1 - np.append(0.0, np.cumsum(x)[:-1]) for x in (first[1], second[0]))
+    some = np.isfinite(against) & (chance > 0)
+    some = some if np.any(some) else least > 0
+    least, most = least - 8 * _ROUNDING, most + 8 * _ROUNDING
+    return np.stack([chance, least])[:, some], np.stack([against, most])[:, some]
 
 
 def _normalised(mass: np.ndarray, log_tilt: np.ndarray) -> tuple[np.ndarray, float]:
@@ -188,7 +196,7 @@ def _normalised(mass: np.ndarray, log_tilt: np.ndarray) -> tuple[np.ndarray, flo
 
 
 def _bounds(window: Window, kinds, index: np.ndarray, log_scale: np.ndarray):
-    """Bounds on the untilted chances of the outcomes."""
+    """Bounds on the untilted chances of the outcomes, from below and above, shape (2, n)."""
     product = 1.0
     for weight, count in kinds:
         product = product * powers(window.transform(weight), count)
@@ -198,7 +206,8 @@ def _bounds(window: Window, kinds, index: np.ndarray, log_scale: np.ndarray):
         scale = np.exp(log_scale)
         low = np.maximum(mass - noise, 0.0) * scale * (1 - _RELATIVE)
         high = (np.maximum(mass, 0.0) + noise) * scale * (1 + _RELATIVE)
-    return np.where(np.isfinite(low), low, 0.0), np.where(np.isfinite(high), high, np.inf)
+    low, high = np.nan_to_num(low, posinf=0.0), np.nan_to_num(high, nan=np.inf, posinf=np.inf)
+    return np.stack([low, high])
 
 
 class _Upper:
