@@ -103,11 +103,9 @@ def comb(
         d: number of records, >= 0.
         q: sampling rates, shape (n,).
         s: noise multipliers, shape (n,).
-        step: largest grid step, in units of the power of two below the smallest s, so that it is the same
-            whichever noise multipliers of an octave share the comb.
+        step: largest grid step, in units of the power of two below s: the same whichever s of an octave are here.
         reach: margin at both ends, in units of s.
-        lightest: logarithm of the smallest binomial weight that is carried along; columns of counts
-            that are lighter in every row are left out.
+        lightest: logarithm of the least binomial weight; columns of counts lighter in every row are left out.
     """
     counts, log_b, tail = window(d, q)
     unit = step * 2.0 ** np.floor(np.log2(np.min(s)) + 1e-9)  # rounding must not change the octave
