@@ -234,6 +234,10 @@ def test_conditions_say_why_runs_cannot_decide():
     assert training_verdicts.learns({"pmsfl": flat + noise}, 0.1, 0.8)[0]
     assert not training_verdicts.learns({"pmsfl": flat + noise}, 0.6, 0.8)[0]
     assert not training_verdicts.learns({"pmsfl": flat / 2 + noise}, 0.1, 0.8)[0]
+    both = {"pmsfl": flat + noise, "splitfed": flat / 2 + noise}
+    assert training_verdicts.learns(both, 0.1, 0.8)[0]
+    assert training_verdicts.learns(both, 0.1, 0.8, 0.4)[0]
+    assert not training_verdicts.learns(both, 0.1, 0.8, 0.8)[0]
     assert training_verdicts.converged({"pmsfl": flat, "splitfed": flat}, 0.02)[0]
     assert not training_verdicts.converged({"pmsfl": rising, "splitfed": flat}, 0.02)[0]
     chance = {"splitfed": flat + noise, "splitfed_dp": noise}
