@@ -43,7 +43,7 @@ def real(data: str, described: str) -> Condition:
 def learns(
     curves: Curves, trivial: float, papers: float, splitfed: float | None = None
 ) -> Condition:
-    """The best private method is above trivial answers and half of the paper's accuracy, SplitFed above half of its own.
+    """The best private method is above trivial answers and half of the paper's accuracy, SplitFed above its half.
 
     Args:
         curves: method -> accuracies.
