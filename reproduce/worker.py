@@ -20,8 +20,8 @@ from typing import Any
 
 import psutil
 
-from reproduce.forked import GRAMMAR, WaitingKernel
 from reproduce.machine import peak_memory, read_line
+from reproduce.waiting import GRAMMAR, WaitingKernel
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _SAMPLE = 0.2

@@ -6,16 +6,18 @@ import subprocess
 import sys
 import time
 
+import nbformat
 import psutil
 import pytest
 
 import workbooks
-from reproduce import forked, workers
+from reproduce import forked, waiting, workers
 from reproduce.machine import python_path
 
 pytestmark = pytest.mark.skipif(not forked.available(), reason="workers are forked on Linux only")
 
 ENDS = "import os; open('kernel', 'w').write(str(os.getpid())); os.kill(os.getppid(), 9)"
+DRAWS = "import matplotlib.pyplot as plt; plt.plot([1, 2]); print(plt.get_backend())"
 READ = "import os, sys; print(len(os.listdir('/proc/self/task')), *sorted(sys.modules))"
 
 
@@ -23,7 +25,7 @@ READ = "import os, sys; print(len(os.listdir('/proc/self/task')), *sorted(sys.mo
 def made(tmp_path):
     """Two notebooks, the workers, and what a worker is called with."""
     lock = os.open(tmp_path / "lock", os.O_CREAT | os.O_RDWR)
-    for name, cell in (("good", "1 + 1"), ("ends", ENDS)):
+    for name, cell in (("good", "1 + 1"), ("ends", ENDS), ("draws", DRAWS)):
         rows = [("c1", "params", 'profile = "quick"'), ("c2", "code", cell)]
         workbooks.write_notebook(tmp_path / f"{name}.ipynb", rows)
     group = workers.Workers(lock)
@@ -44,13 +46,22 @@ def made(tmp_path):
 def test_what_is_imported_before_a_fork_leaves_one_thread_and_nothing_of_the_project():
     imports = "; ".join(f"import {name}" for name in forked.PRELOADED)
     variables = dict(
-        os.environ, MPLBACKEND=forked.INLINE, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1"
+        os.environ, MPLBACKEND=waiting.INLINE, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1"
     )
     call = [sys.executable, "-c", f"{imports}; {READ}"]
     done = subprocess.run(call, env=variables, capture_output=True, text=True, check=True)
     threads, *names = done.stdout.split()
     assert threads == "1"
     assert not {name for name in names if name.partition(".")[0] in ("repro", "reproduce", "torch")}
+
+
+def test_a_picture_that_a_cell_leaves_open_is_an_output(made, tmp_path):
+    _, work = made
+    assert work("draws")["error"] == ""
+    (cell,) = nbformat.read(tmp_path / "draws.out.ipynb", as_version=4).cells[-1:]
+    printed, shown = cell.outputs
+    assert printed.text in (f"{waiting.INLINE}\n", "inline\n")
+    assert set(shown.data) == {"image/png", "text/plain"} and "Figure" in shown.data["text/plain"]
 
 
 def test_workers_after_a_worker_and_the_process_that_forks_were_killed(made, tmp_path):
@@ -74,13 +85,13 @@ def test_workers_after_a_worker_and_the_process_that_forks_were_killed(made, tmp
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_kernel_of_another_python_is_a_process_of_its_own():
-    waiting = forked.WaitingKernel()
-    other = waiting.launch([sys.executable, "-c", "pass"])
-    assert other.pid != waiting.pid and other.wait() == 0
-    assert waiting.poll() is None
+    kernel = waiting.WaitingKernel()
+    other = kernel.launch([sys.executable, "-c", "pass"])
+    assert other.pid != kernel.pid and other.wait() == 0
+    assert kernel.poll() is None
     with pytest.raises(subprocess.TimeoutExpired):
-        waiting.wait(0.05)
-    waiting.kill()
-    assert waiting.wait() == -signal.SIGKILL
-    waiting.terminate()  # nobody is left, and nothing happens
-    assert waiting.returncode == -signal.SIGKILL
+        kernel.wait(0.05)
+    kernel.kill()
+    assert kernel.wait() == -signal.SIGKILL
+    kernel.terminate()  # nobody is left, and nothing happens
+    assert kernel.returncode == -signal.SIGKILL
