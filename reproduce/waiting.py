@@ -124,6 +124,10 @@ def _kernel(order: Mapping[str, Any]) -> int:
     sys.argv = ["ipykernel_launcher.py", *order["argv"], parent]
     from ipykernel import kernelapp
 
+    if (pandas := sys.modules.get("pandas")) is not None:
+        pandas.set_option(
+            "display.max_columns", 20
+        )  # what it takes where it is imported in a kernel
     try:
         kernelapp.launch_new_instance()
     except SystemExit as end:

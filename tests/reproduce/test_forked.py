@@ -9,6 +9,7 @@ import time
 import nbformat
 import psutil
 import pytest
+from nbclient import NotebookClient
 
 import workbooks
 from reproduce import forked, waiting, workers
@@ -18,6 +19,7 @@ pytestmark = pytest.mark.skipif(not forked.available(), reason="workers are fork
 
 ENDS = "import os; open('kernel', 'w').write(str(os.getpid())); os.kill(os.getppid(), 9)"
 DRAWS = "import matplotlib.pyplot as plt; plt.plot([1, 2]); print(plt.get_backend())"
+TABLE = "import pandas; print(pandas.DataFrame([range(10**9, 10**9 + 12)]))"
 READ = "import os, sys; print(len(os.listdir('/proc/self/task')), *sorted(sys.modules))"
 
 
@@ -25,7 +27,7 @@ READ = "import os, sys; print(len(os.listdir('/proc/self/task')), *sorted(sys.mo
 def made(tmp_path):
     """Two notebooks, the workers, and what a worker is called with."""
     lock = os.open(tmp_path / "lock", os.O_CREAT | os.O_RDWR)
-    for name, cell in (("good", "1 + 1"), ("ends", ENDS), ("draws", DRAWS)):
+    for name, cell in (("good", TABLE), ("ends", ENDS), ("draws", DRAWS)):
         rows = [("c1", "params", 'profile = "quick"'), ("c2", "code", cell)]
         workbooks.write_notebook(tmp_path / f"{name}.ipynb", rows)
     group = workers.Workers(lock)
@@ -62,6 +64,15 @@ def test_a_picture_that_a_cell_leaves_open_is_an_output(made, tmp_path):
     printed, shown = cell.outputs
     assert printed.text in (f"{waiting.INLINE}\n", "inline\n")
     assert set(shown.data) == {"image/png", "text/plain"} and "Figure" in shown.data["text/plain"]
+
+
+def test_a_wide_table_is_printed_as_in_any_kernel(made, tmp_path):
+    _, work = made
+    assert work("good")["error"] == ""
+    (forked_cell,) = nbformat.read(tmp_path / "good.out.ipynb", as_version=4).cells[-1:]
+    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(TABLE)])
+    (plain_cell,) = NotebookClient(book, kernel_name="python3").execute().cells
+    assert forked_cell.outputs[0].text == plain_cell.outputs[0].text
 
 
 def test_workers_after_a_worker_and_the_process_that_forks_were_killed(made, tmp_path):
