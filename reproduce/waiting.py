@@ -125,9 +125,8 @@ def _kernel(order: Mapping[str, Any]) -> int:
     from ipykernel import kernelapp
 
     if (pandas := sys.modules.get("pandas")) is not None:
-        pandas.set_option(
-            "display.max_columns", 20
-        )  # what it takes where it is imported in a kernel
+        # what pandas takes where it is imported in a kernel
+        pandas.set_option("display.max_columns", 20)
     try:
         kernelapp.launch_new_instance()
     except SystemExit as end:
