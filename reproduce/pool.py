@@ -94,9 +94,7 @@ def _perform(task: Task) -> dict[str, Any]:
             start, computing = time.monotonic(), time.process_time()
             result = function(dict(task.config), task.seed)
             seconds, computing = time.monotonic() - start, time.process_time() - computing
-        on_gpu = {"gpu": gpu} if (gpu := _gpu()) and task.config.get("device") != "cpu" else {}
         origin = {
-            **on_gpu,
             "commit": provenance.commit(),
             "hardware": hardware(),
             "versions": provenance.versions(),
@@ -105,6 +103,8 @@ def _perform(task: Task) -> dict[str, Any]:
             "cpu_seconds": round(computing, 2),
             "peak_mib": round(peak_memory(psutil.Process()) / 2**20, 1),
         }
+        if (gpu := _gpu()) and task.config.get("device") != "cpu":
+            origin["gpu"] = gpu
         return {"error": "", "result": result, "provenance": origin}
     except Exception as problem:
         last = traceback.extract_tb(problem.__traceback__)[-1]
@@ -163,9 +163,8 @@ def hardware() -> str:
         with open("/proc/cpuinfo") as stream:
             models = [line for line in stream if line.startswith("model name")]
             name = models[0].partition(":")[2].strip() if models else name
-    return ", ".join(
-        [f"{name}, {os.cpu_count()} cores, {platform.system()}", *filter(None, [_gpu()])]
-    )
+    text, gpu = f"{name}, {os.cpu_count()} cores, {platform.system()}", _gpu()
+    return f"{text}, {gpu}" if gpu else text
 
 
 def _gpu() -> str:

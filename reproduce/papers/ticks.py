@@ -1,15 +1,15 @@
-"""Ticks of logarithmic axes: all of one axis in one notation."""
+"""Ticks: those of one logarithmic axis in one notation, and per cent as in the texts."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-from matplotlib.ticker import Formatter
+from matplotlib.ticker import Formatter, PercentFormatter
 
 from reproduce.papers.words import number, power_of_ten
 
-__all__ = ["Alike"]
+__all__ = ["Alike", "percent"]
 
 _LEAST, _LARGEST = 1e-3, 1e4
 """Between them plain numbers can be read at a glance."""
@@ -31,6 +31,11 @@ class Alike(Formatter):
     def __call__(self, value: float, pos: int | None = None) -> str:
         """The words of one tick alone, such as that at the pointer."""
         return number(value)
+
+
+def percent() -> Formatter:
+    """Shares in [0, 1] as whole per cent, with a space."""
+    return PercentFormatter(xmax=1, decimals=0, symbol=" %")
 
 
 def _raised(value: float) -> str:

@@ -10,7 +10,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import PercentFormatter
 from numpy.typing import NDArray
 
 from repro.report import style
@@ -20,6 +19,7 @@ from reproduce.papers.mspafl.pictures import WIDTH, end_labels
 from reproduce.papers.mspafl.runs import METHODS
 from reproduce.papers.mspafl.training_claims import NAMES, SPLITS, Curves
 from reproduce.papers.statistics import Interval, final
+from reproduce.papers.ticks import percent
 
 _MUTE = {"color": style.MUTED, "linewidth": 1.0, "linestyle": (0, (1, 2)), "zorder": 1}
 _SPREAD = 0.66  # height that the values of p share in a row of (c), (d)
@@ -60,7 +60,7 @@ def accuracy_panels(
         axis.set_yticks(range(len(METHODS)), ["" if k else NAMES[m] for m in METHODS], fontsize=8)
         axis.set(title=f"({'cd'[k]}) {_SHORT[split]}, WOR", ylim=(len(METHODS) - 0.5, -0.5))
         axis.set(xlim=wide, xlabel="final test accuracy")
-        axis.xaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0, symbol=" %"))
+        axis.xaxis.set_major_formatter(percent())
     _differences(below.add_subplot(), curves)
     handles = [
         Line2D([], [], **style.line(k), lw=1.6, ms=4.5, label=f"p = {x:g}") for k, x in enumerate(p)
@@ -113,7 +113,7 @@ def _against_rounds(
         last = float(final(accuracy).mean())
         ends[f"p = {x:g}: {100 * last:.1f}"] = last, style.line(k)["color"]
     ends[f"majority: {100 * majority:.1f}"] = majority, style.MUTED
-    axis.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0, symbol=" %"))
+    axis.yaxis.set_major_formatter(percent())
     end_labels(axis, ends)
 
 

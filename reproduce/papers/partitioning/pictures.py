@@ -14,12 +14,11 @@ from matplotlib.ticker import (
     MaxNLocator,
     NullFormatter,
     NullLocator,
-    PercentFormatter,
 )
 from numpy.typing import NDArray
 
 from repro.report import style
-from reproduce.papers.ticks import Alike
+from reproduce.papers.ticks import Alike, percent
 from reproduce.papers.words import power_of_ten
 
 __all__ = [
@@ -310,7 +309,7 @@ def noise_saved(
         )
         right.plot(*gain["lower"], "^-", color=black, lw=1.2, markersize=4, label="truth, bracket")
         log_ticks(right, "x")
-        right.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0, symbol=" %"))
+        right.yaxis.set_major_formatter(percent())
         right.set_title("ε saved by balanced subsampling", fontsize=_SMALL + 0.5, loc="left")
         right.legend(fontsize=7.5, loc="best")
     axes[-1][0].set_xlabel("σ (units of the clip)", fontsize=9)

@@ -10,13 +10,14 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import PlaceHolderLayoutEngine
-from matplotlib.ticker import MaxNLocator, PercentFormatter
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 
 from repro.report import style
 from reproduce.papers.pmsfl import compare
 from reproduce.papers.pmsfl.tables import CONTROL
 from reproduce.papers.statistics import final, interval
+from reproduce.papers.ticks import percent
 
 PAGE = 7.0
 """Width of a picture in inches."""
@@ -155,7 +156,7 @@ def training_and_bytes(
     stuck.plot(drift, color="black", linewidth=0.9, linestyle=":", label="drift without training")
     stuck.set(xlabel="round", ylabel="probabilities at 0 or 1", ylim=(-0.03, 1.03))
     stuck.set_title("(b) masks that are random no more", fontsize=9.5)
-    stuck.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0, symbol=" %"))
+    stuck.yaxis.set_major_formatter(percent())
     stuck.legend(fontsize=7, loc="center right", bbox_to_anchor=(1.0, 0.38))
     for row, name in enumerate(labels):
         _interval_row(rows, final(accuracy[name][:, 1:]), row)
@@ -163,7 +164,7 @@ def training_and_bytes(
     rows.invert_yaxis()
     rows.set(xlabel="accuracy, 95 % interval", xlim=(0, 1))
     rows.set_title("(d) all runs, mean of the last quarter", fontsize=9.5)
-    rows.xaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0, symbol=" %"))
+    rows.xaxis.set_major_formatter(percent())
     for ax in (curves, stuck, bars, rows):
         ax.xaxis.label.set_fontsize(9)
         ax.yaxis.label.set_fontsize(9)
@@ -205,7 +206,7 @@ def _accuracy_curves(
     ax.set(xlabel="round", ylabel="test accuracy", xlim=(0, 1.04 * evaluated[-1]))
     ax.set_ylim(0, 1.08 * top)
     ax.set_title("(a) accuracy; hollow: the paper, at its end", fontsize=9.5)
-    ax.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0, symbol=" %"))
+    ax.yaxis.set_major_formatter(percent())
     heights = [height / (1.08 * top) for height, _ in ends.values()]
     for place, (words, (_, colour)) in zip(_apart(heights, 0.075), ends.items(), strict=True):
         ax.text(1.02, place, words, transform=ax.transAxes, color=colour, fontsize=8, va="center")
@@ -287,7 +288,7 @@ def agreement_and_ratio(
             color=style.PALETTE[2],
         )  # fmt: skip
     axes[0].yaxis.set_major_locator(MaxNLocator(nbins=8, steps=[1, 2, 5, 10]))  # no half per cents
-    axes[0].yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0, symbol=" %"))
+    axes[0].yaxis.set_major_formatter(percent())
     return fig
 
 

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
 
 from repro.report import style
 from reproduce.papers.random_participation.noise_levels import PRINTED
 from reproduce.papers.random_participation.pictures import WIDTH
 from reproduce.papers.random_participation.words import decimal, listed, power
+from reproduce.papers.ticks import percent
 
 __all__ = ["noise_picture", "noise_story", "ranged"]
 
@@ -106,7 +106,7 @@ def noise_picture(
     axis.yaxis.set_visible(False)
     axis.spines["left"].set_visible(False)
     axis.grid(False, axis="y")
-    axis.xaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0, symbol=" %"))
+    axis.xaxis.set_major_formatter(percent())
     axis.tick_params(labelsize=7)
     axis.set_xlabel("printed / needed σ", fontsize=7.5)
     return figure

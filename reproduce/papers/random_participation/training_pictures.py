@@ -9,7 +9,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
 from numpy.typing import ArrayLike, NDArray
 
 from repro.report import style
@@ -17,6 +16,7 @@ from reproduce.papers.random_participation.direct_labels import Line, write_labe
 from reproduce.papers.random_participation.pictures import WIDTH
 from reproduce.papers.random_participation.training_verdicts import Pairs
 from reproduce.papers.statistics import Interval, interval
+from reproduce.papers.ticks import percent
 
 __all__ = ["SHORT", "accuracy_picture"]
 
@@ -67,7 +67,7 @@ def accuracy_picture(
     highest = max(trivial, *(float(np.max(curve)) for curve in runs.values()))
     top = min(1.0, 0.1 * math.ceil(10 * highest + 0.5))
     left.set(xlim=(0, x.max()), ylim=(0, top), xlabel="iteration", ylabel="test accuracy")
-    left.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0, symbol=" %"))
+    left.yaxis.set_major_formatter(percent())
     seeds = len(next(iter(runs.values())))
     left.set_title(f"mean and one deviation of {seeds} seeds", fontsize=8.5)
     _differences(right, gaps, 100 * margin)
