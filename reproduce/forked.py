@@ -111,15 +111,15 @@ class Worker:
 
 def main() -> int:
     """Import, then fork for every request until the runner is gone."""
-    channel = socket.socket(fileno=int(sys.argv[1]))
-    del sys.path[0]  # the folder of the runner, which `-m` has put there
-    sys.modules.setdefault(GRAMMAR, None)
-    for name in PRELOADED:
-        with suppress(ImportError):  # the notebook that needs it says so
-            importlib.import_module(name)
-    gc.collect()
-    gc.freeze()
-    _serve(channel)
+    with socket.socket(fileno=int(sys.argv[1])) as channel:
+        del sys.path[0]  # the folder of the runner, which `-m` has put there
+        sys.modules.setdefault(GRAMMAR, None)
+        for name in PRELOADED:
+            with suppress(ImportError):  # the notebook that needs it says so
+                importlib.import_module(name)
+        gc.collect()
+        gc.freeze()
+        _serve(channel)
     return 0
 
 

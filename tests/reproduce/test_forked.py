@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -55,6 +56,19 @@ def test_what_is_imported_before_a_fork_leaves_one_thread_and_nothing_of_the_pro
     threads, *names = done.stdout.split()
     assert threads == "1"
     assert not {name for name in names if name.partition(".")[0] in ("repro", "reproduce", "torch")}
+
+
+def test_the_process_that_forks_ends_with_its_runner_and_says_nothing():
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        stem = subprocess.Popen(
+            [sys.executable, "-m", "reproduce.forked", str(theirs.fileno())],
+            env=dict(os.environ, PYTHONPATH=python_path(), PYTHONWARNINGS="default"),
+            stderr=subprocess.PIPE,
+            pass_fds=(theirs.fileno(),),
+        )
+    ours.close()
+    assert stem.communicate(timeout=300)[1] == b"" and stem.returncode == 0
 
 
 def test_a_picture_that_a_cell_leaves_open_is_an_output(made, tmp_path):
