@@ -127,8 +127,7 @@ def _grid(log_delta: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
         low, reach = (
             (low, middle) if log_delta(np.array([middle]))[0] < _NOTHING else (middle, reach)
         )
-    scale = np.exp(min(start, 0.0))  # the size of a typical loss
-    turn = min(reach, 1.0)
+    scale, turn = np.exp(min(start, 0.0)), min(reach, 1.0)  # the first: size of a typical loss
     near = scale * np.sinh(np.arange(0, np.arcsinh(turn / scale), _STEP))
     far = np.linspace(turn, reach, min(_MOST_STEPS, int((reach - turn) / _STEP) + 2))
     epsilon = np.unique(np.concatenate([near, far]))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
 import accounting_reference as reference
 from repro.accounting import RandomParticipation, calibrate_sigma, compose
-from repro.accounting.random_participation import least
+from repro.accounting.random_participation import least, upper
 from repro.accounting.random_participation.least import hull, lowered
 from repro.accounting.random_participation.mechanisms import CountRevealed
 
@@ -135,6 +137,37 @@ def test_the_curve_of_the_best_test_uses_both_bounds():
         assert low <= high * (1 + 1e-9) and high <= old * (1 + 1e-9)
     assert both.tpr_at_fpr(1e-6) < 0.99 * count.tpr_at_fpr(1e-6)
     assert both.advantage() == pytest.approx(count.advantage(), rel=1e-9)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("d", [3, 1000])
+def test_with_nothing_but_noise_the_risk_is_that_of_guessing(d):
+    """Deltas that fall by hundreds of powers of ten from one epsilon to the next."""
+    mechanism = RandomParticipation(1e12, p=0.001, q=0.5, samples_per_client=d, clip=0.03)
+    for method in ("lower", "upper"):
+        assert mechanism.tpr_at_fpr(0.01, method=method) == pytest.approx(0.01, abs=1e-12)
+        assert 0 <= mechanism.gdp_mu(method=method) < 1e-9
+
+
+@pytest.mark.parametrize("direction", ["add", "remove"])
+def test_thresholds_are_found_in_few_steps_also_with_much_noise(direction, monkeypatch):
+    taken = []
+
+    def counted(function, *given):
+        steps = itertools.count()
+        found = root(lambda *at: (next(steps), function(*at))[1], *given)
+        taken.append(next(steps))
+        return found
+
+    root = upper._root
+    monkeypatch.setattr(upper, "_root", counted)
+    few = dict.fromkeys(("s", "p", "q"), np.ones(40))
+    for noise, least_epsilon in ((1.0, 0.01), (1e4, 1e-8), (3e11, 1e-13)):
+        setting = {"s": noise * few["s"], "p": 0.999 * few["p"], "q": 0.5 * few["q"], "d": 10_000}
+        upper.log_count_bound(
+            np.geomspace(1, 1000, 40) * least_epsilon, **setting, direction=direction
+        )
+    assert taken and max(taken) <= 12
 
 
 def test_random_data_sets_stay_below_in_many_settings():

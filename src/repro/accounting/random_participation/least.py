@@ -47,8 +47,7 @@ def lowered(
     Returns:
         log of upper bounds, shape (n,), no longer convex in exp(epsilon).
     """
-    at = _knots(epsilon, log_d)
-    result = log_d.copy()
+    at, result = _knots(epsilon, log_d), log_d.copy()
     if at.size:
         setting = epsilon[at], *(np.full(at.size, x) for x in (s, p, q)), d, direction
         result[at] = np.minimum(log_d[at], log_pair_bound(*setting))
@@ -71,7 +70,7 @@ def _knots(epsilon: np.ndarray, log_d: np.ndarray) -> np.ndarray:
     turn[1:-1] = 2 * np.diff(slope) / (length[1:] + length[:-1])
     turn[0], turn[-1] = turn[1], turn[-2]
     slope = np.append(slope, slope[-1])
-    gap = _GAP * np.exp((y[0] - y) * _EASED)
+    gap = _GAP * np.exp(np.minimum((y[0] - y) * _EASED, 700.0))
     density = np.sqrt(np.maximum(turn + slope**2 - slope, 0.0) / (8 * gap))
     number = np.append(0.0, np.cumsum((density[1:] + density[:-1]) / 2 * length))
     if number[-1] > _MOST:

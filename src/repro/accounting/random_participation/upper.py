@@ -105,11 +105,14 @@ def _threshold(first, log_b, log_w1, log_w0, s):
     top, top_b = np.take_along_axis(first, heavy, 1), np.take_along_axis(log_b, heavy, 1)
     alone = top / 2 + s**2 * (np.log(2.0) + log_w0 - top_b) / top
     high = np.maximum(top - 0.5 + s**2 * (log_w1 + np.log(2.0)), alone)
-    needed = np.isfinite(log_w0[:, 0]) & (high > low)[:, 0]
+    # Where it gives away less than half of itself for that, much lower: with much noise no search would come there.
+    log_part = np.minimum(log_w0 + (top / s) ** 2 / 2 - top_b, -np.log(2.0))
+    soon = top - 0.5 + s**2 * (log_w1 - np.log1p(-np.exp(log_part)))
+    high = np.where((log_part < -np.log(2.0)) & (soon >= 0), soon, high)
+    rows = np.flatnonzero(np.isfinite(log_w0[:, 0]) & (high > low)[:, 0])
     z, over = low.copy(), np.zeros_like(low)
-    if not np.any(needed):
+    if not rows.size:
         return z, over
-    rows = np.flatnonzero(needed)
     first, log_b, log_w1, log_w0, s = (x[rows] for x in (first, log_b, log_w1, log_w0, s))
     low, high, unit = low[rows, 0], high[rows, 0], s[:, 0] ** 2
 
@@ -126,8 +129,7 @@ def _threshold(first, log_b, log_w1, log_w0, s):
     every = np.arange(rows.size)
     coarse = every[::_APART]
     found = search(coarse, high[coarse])
-    guess = np.interp(every, coarse, found)
-    found = search(every, np.clip(guess, low, high))
+    found = search(every, np.clip(np.interp(every, coarse, found), low, high))
     # A hair below the root less than w0 is shared out, which keeps the bound on the safe side; what
     # it costs is of second order, because the threshold is a maximiser.
     near = np.fmax(low, found - 1e-9 * unit)
