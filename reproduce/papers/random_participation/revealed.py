@@ -1,4 +1,4 @@
-"""The least value that the theorem on partial revelation can give, by plain quadrature, written apart from the accountant.
+"""The least that the theorem on partial revelation can give, by plain quadrature, written apart from the accountant.
 
 A choice of shares cuts the sum over the sizes of the drawn set into groups. Here each group is a sum over a grid in the
 plane of the two gradients, and the shares come from dynamic programming. At a fixed angle no choice of shares gives
@@ -28,7 +28,7 @@ _SHARES = np.linspace(0.0, 1.0, 41)
 """Of a size, that belong to the group before it."""
 
 _MOST = 8
-"""Groups; what lies in later ones is left out, which makes the result smaller."""
+"""Sizes above 0; later groups are left out, which makes the result smaller: no group is below 0."""
 
 
 def least_revealed(
@@ -56,17 +56,16 @@ def least_revealed(
     if factor == 0:
         return 0.0
     sizes = binom.pmf(np.arange(min(d, _MOST) + 1), d, q)
-    return factor * max(_least(sizes, w1, w0, direction, sigma, c) for c in cosines)
+    alone = sizes[-1] if d <= _MOST else 0.0
+    every = (_densities(w1, w0, direction, sigma, cosine) for cosine in cosines)
+    return factor * max(_least(sizes, alone, *densities) for densities in every)
 
 
-def _least(
-    sizes: NDArray, w1: float, w0: float, direction: str, sigma: float, cosine: float
-) -> float:
-    """The least sum of the groups over all shares, at one angle."""
-    single, pair, silence = _densities(w1, w0, direction, sigma, cosine)
+def _least(sizes: NDArray, alone: float, single: NDArray, pair: NDArray, silence: NDArray) -> float:
+    """The least sum of the groups over all shares, at one angle; `alone`: the weight of a size without a next one."""
     first = sizes[0] * single - silence
     # What all later groups give at least, by the share of their first size that the group before them has taken.
-    rest = sizes[-1] * (1 - _SHARES) * _mass(single)
+    rest = alone * (1 - _SHARES) * _mass(single)
     later = _Group(single, pair)
     for near, far in list(pairwise(sizes))[:0:-1]:
         cost = later.mass((1 - _SHARES)[:, None] * near, _SHARES * far)
