@@ -20,6 +20,7 @@ from repro.accounting._losses import profile
 from repro.accounting._pld import losses, on_grid, one_sided
 from repro.accounting.ddpsa import printed as ddpsa
 from repro.accounting.laplace import SummedLaplace
+from repro.accounting.mspafl import carried
 from repro.accounting.mspafl import printed as mspafl
 from repro.accounting.mspafl import round as uploads_module
 from repro.accounting.mspafl.carried import CarriedRun
@@ -31,6 +32,7 @@ from repro.accounting.partitioning.blocks import ratio_losses
 from repro.accounting.partitioning.columns import log_outside
 from repro.accounting.partitioning.conditional import _places, _strike
 from repro.accounting.partitioning.laws import Law
+from repro.accounting.partitioning.ratio import BalancedRatio
 from repro.accounting.pmsfl import printed as pmsfl
 from repro.accounting.pmsfl import releases
 from repro.accounting.random_participation.comb import comb
@@ -448,3 +450,26 @@ def test_a_ratio_of_sensitivity_and_scale_beyond_all_doubles():
     assert mechanism.delta(1.0) == pytest.approx(1.0)
     with pytest.raises(ValueError, match="mechanism must have more noise"):
         compose(mechanism, 2).delta(1.0)
+
+
+def test_blocks_are_not_made_where_the_shift_is_too_small_for_them(monkeypatch):
+    """They took 1.8 GiB for nothing."""
+    monkeypatch.setattr(BalancedRatio, "blocks", property(lambda _: pytest.fail("blocks are made")))
+    mechanism = BalancedIterationSubsampling(1e12, iterations=101, participations=10, clip=3.0)
+    assert mechanism.tpr_at_fpr(0.01) == pytest.approx(0.01, abs=1e-11)
+
+
+def test_attackers_who_cannot_tell_more_are_not_asked(monkeypatch):
+    """With 100 clients and hardly any noise the search for epsilon took minutes."""
+    mechanism = CarriedRun(0.5, rounds=400, p=0.02, q=0.9, clients=50, clip=3.0)
+    asked = []
+    plain = carried.profile
+    monkeypatch.setattr(carried, "profile", lambda *at: (asked.append(1), plain(*at))[1])
+    every = np.array([0.0, 0.5, 20.0])
+    together = mechanism.delta(every, method="lower")
+    all_of_them = len(asked)
+    singly = [mechanism.delta(e, method="lower") for e in every]
+    assert singly == pytest.approx(together, abs=1e-14)
+    asked.clear()
+    mechanism.delta(60.0, method="lower")
+    assert len(asked) < all_of_them / 2

@@ -33,9 +33,7 @@ _FOURIER_ERROR = {"upper": 2e-15, "lower": -5e-15}
 RUN_ERROR = 8 * 2.0**-53
 """Rounding of delta per run that a Fourier transform composes; see `charge`."""
 
-_DIFFERENCE_ERROR = (
-    2.0**-52
-)  # of one minus a rate, which itself may have come from such a difference
+_DIFFERENCE_ERROR = 2.0**-52  # of one minus a rate, which may be such a difference itself
 _OVERFLOW = 700.0  # losses whose exponential is no double, or whose inverse has no digits
 
 

@@ -101,11 +101,12 @@ class CarriedRun(Mechanism):
         elif self.clients == 1:
             value = self._server_delta(at)
         else:
-            found = [np.zeros(at.shape)]
-            for pmf in (side for pair in self._waited for side in one_sided(pair)):
-                delta = profile(pmf, at)
-                found.append(delta + charge(pmf, "lower", 1)(delta))
-            value = np.maximum.reduce(found)
+            value, sides = np.zeros(at.shape), (x for pair in self._waited for x in one_sided(pair))
+            told = [(_above(pmf, at.min()), pmf) for pmf in sides] if at.size else []
+            for most, pmf in sorted(told, key=lambda one: -one[0]):
+                if most > value.min():
+                    delta = profile(pmf, at)
+                    value = np.maximum(value, delta + charge(pmf, "lower", 1)(delta))
         with np.errstate(divide="ignore"):
             first = self._first.log_delta(at, direction, method) if method == "lower" else -np.inf
             return np.maximum(np.log(np.maximum(value, 0.0)), first).reshape(np.shape(epsilon))
@@ -188,10 +189,8 @@ class CarriedRun(Mechanism):
     @cached_property
     def _waited(self) -> list[PrivacyLossDistribution]:
         """What is told by the rounds after a wait, for several waits."""
-        waits = (
-            np.unique(np.ceil(_WAITS / self._hazard)) if self._hazard and self.clients > 1 else []
-        )
-        waits = [int(wait) for wait in waits if wait < self.rounds]
+        every = np.ceil(_WAITS / self._hazard) if self._hazard and self.clients > 1 else []
+        waits = [int(wait) for wait in np.unique(every) if wait < self.rounds]
         if not waits:
             return []
         round_after = AveragedUploads(self.sigma, p=self.p, clients=self.clients, clip=self.clip)
@@ -205,6 +204,12 @@ class CarriedRun(Mechanism):
             PrivacyLossDistribution(*(_scaled(side, h, RUN_ERROR * number) for side in sides))
             for h, sides, number in zip(drawn, runs, left, strict=True)
         ]
+
+
+def _above(pmf: pld_pmf.PLDPmf, epsilon: float) -> float:
+    """Mass of the losses from epsilon on, or a little more: at least the divergence there."""
+    step, first, mass, infinite = losses(pmf)
+    return float(mass[max(int(epsilon / step) - first - 1, 0) :].sum() + infinite)
 
 
 def _scaled(pmf: pld_pmf.PLDPmf, share: float, error: float) -> pld_pmf.PLDPmf:

@@ -59,12 +59,8 @@ from repro.accounting.partitioning.columns import (
 __all__ = ["ConditionalRatio"]
 
 _DESIGNS = 4  # strikes with an r of their own per standard deviation of log L
-_EVEN = (
-    64  # strikes with an r of their own on either side, beyond which they lie ever further apart
-)
-_IDLE = (
-    8  # neighbouring strikes without any lower bound, after which none is looked for further out
-)
+_EVEN = 64  # strikes with an r of their own on either side; beyond they lie ever further apart
+_IDLE = 8  # neighbouring strikes without any lower bound, after which no further one is tried
 _ROUNDING = np.finfo(float).eps
 _RELATIVE = 1e-9  # relative error of masses, tilts and scales
 _POWERS = np.array([2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256])

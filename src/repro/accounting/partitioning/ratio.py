@@ -196,7 +196,7 @@ class BalancedRatio:
     ) -> np.ndarray:
         """The smaller of an upper bound and that of blocks, where the lower bound is far away."""
         wide = (bound > lower + _WIDE) & (bound > _NEGLIGIBLE)
-        if np.any(wide) and self.blocks is not None and self.a >= SMALLEST_SHIFT:
+        if np.any(wide) and self.a >= SMALLEST_SHIFT and self.blocks is not None:
             found = profile(one_sided(self.blocks, direction)[0], epsilon[wide])
             found = np.log(found + (_CONVOLVED + RUN_ERROR * self.k))
             bound[wide] = np.minimum(bound[wide], found)
